@@ -24,8 +24,8 @@ class _WatchedRun(Generic[_T]):
     """An execution under way.
 
     Attributes:
-        owner: is passed to the callback if the execution does not end.
-        started_s: on the clock of `time.monotonic()`.
+        owner: the object that is passed to the callback if the execution does not end.
+        started_s: when it started, on the clock of `time.monotonic()`.
         end_s: when it should have ended, on the same clock.
     """
 

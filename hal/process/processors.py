@@ -51,7 +51,7 @@ class Processors:
         Returns True also if that is not known.
 
         Args:
-            now: on the clock of `time.perf_counter()`.
+            now: the present time, on the clock of `time.perf_counter()`.
         """
         if now >= self._valid_until:
             self._valid_until = now + _VALID_S

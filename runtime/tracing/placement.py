@@ -19,8 +19,8 @@ class PlacedSpan(Struct, frozen=True, kw_only=True):
     Attributes:
         span: the span.
         identity: a number of 63 bits, which is unique in the trace.
-        parent: that of the parent; 0 for none.
-        start_unix_ns, end_unix_ns: since 1970.
+        parent: the identity of the parent; 0 for none.
+        start_unix_ns, end_unix_ns: when it began and ended, in nanoseconds since 1970.
     """
 
     span: Span

@@ -38,7 +38,7 @@ class _Table(Mapping[OperationType, _L]):
     """Lowerings of all families, imported on demand. Operations of a family may lack one.
 
     Args:
-        name: that of the table in each family's module, which need not have one.
+        name: the name of the table in each family's module, which need not have one.
     """
 
     def __init__(self, name: str) -> None:

@@ -127,7 +127,7 @@ class _Assignment(Struct, frozen=True, kw_only=True):
     """The parameters that a form assigns to so many operands.
 
     Attributes:
-        parameters: that of each input and output.
+        parameters: the parameter of each input and output.
         inputs, outputs: the positions of each parameter's operands among both, by name.
         level: the first feature level that has the form and these inputs.
     """

@@ -25,7 +25,7 @@ def configuration_path(chosen: Path | None = None, *, is_system: bool = False) -
     """Returns the path of the configuration file, and whether somebody chose it.
 
     Args:
-        chosen: on the command line.
+        chosen: the path on the command line.
         is_system: whether the machine's service reads it.
     """
     if chosen is not None:

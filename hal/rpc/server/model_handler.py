@@ -40,7 +40,7 @@ from neurald.hal.validation.shape_inference import forget_bindings
 
 
 class ModelHandler:
-    """Has one device prepare the models of many sessions. Thread-safe.
+    """Makes one device prepare the models of many sessions. Thread-safe.
 
     Args:
         device: the device that prepares them.

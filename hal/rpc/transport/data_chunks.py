@@ -165,7 +165,7 @@ def unpacked(chunk: device_pb2.DataChunk | PackedChunk, max_bytes: int) -> bytes
 
     Args:
         chunk: the chunk from a peer.
-        max_bytes: that it may have.
+        max_bytes: the largest size that it may have.
 
     Raises:
         BadData: it is empty or damaged, or has more bytes.

@@ -52,7 +52,7 @@ class PlanGuard(Struct, frozen=True, kw_only=True):
         key: the key to keep a decision under; empty if none is kept.
         rivals: the rivals of the plan, one at least.
         is_open: whether nothing was decided yet.
-        winner: that was faster than the plan; None if the plan was.
+        winner: the rival that was faster than the plan; None if the plan was.
         reason: the reason of the decision.
     """
 

@@ -40,7 +40,7 @@ class _StatefulRequest(Struct):
         buffers: memory for the new values.
         request: the base with the values as inputs and the buffers as outputs.
         result: the result of the last run; None before the first.
-        visible: that result without the variables.
+        visible: the same result without the variables.
         new: the new values, if they are views of `buffers`.
         follower: the request that reads `buffers` and writes to the memory of the old values; None
             until it is first needed.

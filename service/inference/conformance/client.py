@@ -61,7 +61,7 @@ class ModelOffer:
 
     Attributes:
         inputs, outputs: name, datatype and shape of each.
-        versions: that there are.
+        versions: the versions that there are.
     """
 
     name: str

@@ -81,7 +81,7 @@ class InferenceJob(Struct, kw_only=True, eq=False):
         wanted: positions of the wanted outputs.
         finish: makes the answer of the outputs.
         end: receives what `finish` returns or raises.
-        priority: that of 1 is run before that of 2.
+        priority: the priority; a job of priority 1 is run before one of 2.
         is_delayed: whether it is run after others of its priority, since it has waited for too
             long.
         deadline_s: when it must have ended, on the loop's clock; None for no limit.

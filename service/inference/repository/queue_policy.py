@@ -25,7 +25,7 @@ class Priorities(Struct, frozen=True, kw_only=True):
 
     Attributes:
         levels: how many there are; 0 for a model whose requests are equal.
-        default: that of a request with none, or with one that is not there.
+        default: the priority of a request with none, or with one that is not there.
         policy: the policy of priorities that have none of their own.
         policies: the policies of the others.
     """

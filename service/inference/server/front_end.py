@@ -72,7 +72,7 @@ class FrontEnd:
         self._connections: Callable[[], int] = lambda: 0
 
     def stop(self) -> None:
-        """Has `run` return when running requests have ended."""
+        """Makes `run` return when running requests have ended."""
         self._stops.set()
 
     async def run(self, report: Callable[[ServiceStatus], None]) -> None:

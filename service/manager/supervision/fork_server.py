@@ -65,7 +65,7 @@ class ForkServer:
         return self._process.pid
 
     async def fork(self, stdin: int, stderr: int, breadcrumbs: int) -> int:
-        """Has it fork a process with these descriptors; returns the id of this new child.
+        """Makes the server fork a process with these descriptors; returns the id of this new child.
 
         Raises:
             OSError: it cannot fork, or has ended.

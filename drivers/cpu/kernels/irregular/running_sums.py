@@ -53,7 +53,7 @@ class _SumWriter:
     Args:
         code: receives the instructions.
         node: the procedure.
-        algorithm: that of the procedure.
+        algorithm: the algorithm of the procedure.
         target: the target of the code.
     """
 

@@ -37,7 +37,7 @@ def routine(kernel: Kernel, node: Procedure, algorithm: Scatter, target: Target)
     Args:
         kernel: its output is not empty.
         node: its procedure.
-        algorithm: that of the procedure.
+        algorithm: the algorithm of the procedure.
         target: the target of the code.
     """
     rows, width = node.output.shape

@@ -32,7 +32,7 @@ def routine(kernel: Kernel, node: Procedure, algorithm: SoftSelection, target: T
     Args:
         kernel: its output is not empty.
         node: its procedure, which may select a box.
-        algorithm: that of the procedure.
+        algorithm: the algorithm of the procedure.
         target: the target of the code.
     """
     arguments = arguments_of(kernel)

@@ -42,7 +42,7 @@ def routine(kernel: Kernel, node: Procedure, algorithm: Suppression, target: Tar
     Args:
         kernel: its output is not empty.
         node: its procedure.
-        algorithm: that of the procedure.
+        algorithm: the algorithm of the procedure.
         target: the target of the code.
     """
     arguments = arguments_of(kernel)

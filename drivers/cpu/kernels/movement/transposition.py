@@ -41,7 +41,7 @@ class _Movement(Struct, frozen=True, kw_only=True):
         axes: those of the kernel, split and joined, but that of a run.
         source: the value that is transposed.
         size_bytes: the size of an element or run.
-        alignment: that of the elements, in bytes.
+        alignment: the alignment of the elements, in bytes.
         near: the axis along which the source is contiguous; the output is along the last one.
         offset: the offset of the first element in the source.
         strides: the strides of the source by axis, in elements or runs.

@@ -51,7 +51,7 @@ def _with_copies_behind(
     Args:
         graph: the graph.
         kernels: its kernels, by output.
-        output: that of the attention.
+        output: the output of the attention.
         copied: the results of concatenations that it does not read any more.
     """
     read = [

@@ -470,7 +470,7 @@ class GrpcServer:
         waits = False
 
         def will_wait() -> None:
-            """Has another thread wait for events."""
+            """Makes another thread wait for events."""
             nonlocal waits
             if not waits:
                 waits = True
