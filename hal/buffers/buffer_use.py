@@ -119,7 +119,8 @@ def _resolved_input(
 ) -> Argument:
     held = buffer.dimensions
     if held is None:
-        raise OpFailed(f"{what}: its device memory holds no value yet")
+        reason = "nothing was written to it, or its device was lost with what it held"
+        raise OpFailed(f"{what}: its device memory holds no value: {reason}; write to it first")
     try:
         wanted = merge_dimensions(operand.dimensions, argument.dimensions, what)
         if merge_dimensions(held, wanted, what) != held:

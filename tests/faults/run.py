@@ -28,7 +28,8 @@ computations. With `--soak` clients use a daemon for a long time, and its resour
 (`soak/service_soak.py`). With `--kills` the processes of an execution service are killed and
 stopped while clients call it in every way (`service_kills.py`). With `--matrix` each of six faults
 strikes in each of eight phases of a call, under the service manager (`managed/matrix.py`), in as
-many jobs as the cores allow (`managed/matrix_jobs.py`). With `--heal` the process of an installed
+many jobs as the cores allow (`managed/matrix_jobs.py`). With `--plans` drivers of plans over several
+devices are killed, stopped, hang and lie (`plans/play.py`). With `--heal` the process of an installed
 driver is killed and stopped during executions on its device (`managed/heal.py`). With `--updates` a
 driver is replaced again and again while its clients call (`managed/update.py`). With `--swaps` the
 first tiers of models are replaced by optimised code under threads, while compiling processes and
@@ -217,7 +218,7 @@ def main() -> int:
         metavar="FAULT, PHASE",
         help="play only these cells of the matrix, such as 'endless, drain'",
     )
-    parser.add_argument("--plans", action="store_true", help="kill drivers of plans in place")
+    parser.add_argument("--plans", action="store_true", help="let faults strike drivers of plans in place")
     parser.add_argument("--kills", action="store_true", help="kill an execution service in place")
     parser.add_argument("--heal", action="store_true", help="kill and stop an installed driver in place")
     parser.add_argument("--device", default="opencl", help="the name of that driver and its device")

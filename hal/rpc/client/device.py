@@ -272,7 +272,11 @@ class RemoteDevice(OpenDevice):
         return self._reconnecting(prepare)
 
     def allocate(self, description: BufferDescription) -> RemoteBuffer:
-        """See `Device.allocate`. The buffer belongs to the session of its prepared models."""
+        """See `Device.allocate`. The buffer belongs to the session of its prepared models.
+
+        Raises:
+            DeadObject: the daemon of a prepared model is gone, even if another one serves by now.
+        """
         connection = self._connection
         message = device_pb2.AllocateRequest(dimensions=dimensions_to_wire(description.dimensions))
         for what, roles, field in (
@@ -281,10 +285,14 @@ class RemoteDevice(OpenDevice):
         ):
             for role in roles:
                 prepared = role.prepared_model
-                if not isinstance(prepared, RemotePreparedModel) or prepared.connection is not connection:
-                    raise BadData(
-                        f"{self.name}: a prepared model belongs to another device, or to an earlier connection"
-                    )
+                if not isinstance(prepared, RemotePreparedModel):
+                    raise BadData(f"{self.name}: a prepared model belongs to another device")
+                if prepared.connection is not connection:
+                    if not prepared.connection.is_open:
+                        raise DeadObject(
+                            f"{self.name}: a prepared model was lost with an earlier connection to its driver"
+                        )
+                    raise BadData(f"{self.name}: a prepared model belongs to another device")
                 if not 0 <= role.index < 1 << 32:
                     raise BadData(f"{self.name}: there is no {what} {role.index}")
                 field.add(prepared_model=prepared.handle, index=role.index, probability=role.probability)

@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-from faults.plans import play as playing
+from faults.plans import calls as playing
 from faults.plans.driver import counts_of
-from faults.plans.play import CALL_S, main, play
+from faults.plans.play import main, play, too_late
 
 #: Factor of the limit of time, since other tests keep the machine busy.
 _SLACK = 20.0
@@ -17,11 +17,13 @@ _SLACK = 20.0
 def test_plans_are_right_while_drivers_are_killed() -> None:
     report = play(6.0)
     assert not report.wrong
-    assert report.kills >= 1
-    assert len(report.used_s) == report.kills
-    assert set(report.calls) == {"receipts", "stream", "verified", "drifting", "runs", "compiles"}
+    assert report.faults
+    assert set(report.calls) >= {
+        *("receipts", "stream", "verified", "drifting", "runs", "compiles", "limited: too late"),
+        *("cancelled: in time", "tried", "lied"),
+    }
     assert set(report.on_devices) > {"tanh@tanh", "logistic@logistic"}
-    assert report.longest_s < CALL_S * _SLACK
+    assert not too_late(report, _SLACK)
 
 
 @pytest.mark.timed

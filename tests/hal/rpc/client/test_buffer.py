@@ -545,3 +545,19 @@ def test_a_buffer_ends_with_its_session(remote: RemoteDevice, prepared: Any) -> 
     again = remote.prepare_model(add_model(SHAPE), NOW)
     with pytest.raises(DeadObject, match="session"):
         again.execute(bound(buffer, VALUE, np.zeros_like(VALUE)), RUN)
+
+
+def test_models_of_an_earlier_daemon_get_no_buffers(tmp_path: Path) -> None:
+    place = f"unix://{tmp_path}/d.sock"
+    first = serve(KeepingDevice(), place)
+    remote = connect(place)
+    prepared = remote.prepare_model(add_model(SHAPE), NOW)
+    first.stop()
+    second = serve(KeepingDevice(), place)
+    try:
+        remote.prepare_model(add_model(SHAPE), NOW)  # connects to the other daemon
+        with pytest.raises(DeadObject, match="earlier connection"):
+            allocate(remote, inputs=[role(prepared)])
+    finally:
+        remote.close()
+        second.stop()
