@@ -31,7 +31,7 @@ from neurald.service.sandbox.mode import SandboxMode
 #: More repetitions than end by themselves within a test.
 _ENDLESS = 2**31 - 1
 #: Repetitions that take long enough to be seen under way, and then end by themselves.
-_LONG = 20_000_000
+_LONG = 2_000_000
 
 
 class End:
