@@ -1,6 +1,7 @@
-"""Ends calls of daemons that begin an answer and do not go on.
+"""Ends calls of daemons that do not answer, or that begin an answer and do not go on.
 
-An execution may take any time, but a daemon has the whole answer when it begins to send it.
+A preparation or an execution may take any time, but a daemon has the whole answer when it begins to
+send it. Other calls need no work that takes long.
 """
 
 import threading
@@ -11,13 +12,15 @@ import grpc
 
 from neurald.hal.errors import OpFailed
 
-#: How long a daemon may send nothing in the middle of an answer; twice as long if that is checked
-#: late.
+#: Calls that daemons answer at once.
+PROMPT_CALLS: Final = frozenset({"Allocate", "GetArtifact", "GetStatus", "GetSupportedOperations"})
+#: How long a daemon may send nothing in the middle of an answer, or before one that needs no work;
+#: twice as long if that is checked late.
 MAX_SILENCE_S: Final = 60.0
 
 
-def rest_of_answer(call: Any) -> Generator[bytes, None, None]:
-    """Yields the messages of an answer after the first one, until the call ends.
+def rest_of_answer(call: Any) -> Generator[Any, None, None]:
+    """Yields the messages of an answer, from one that is to arrive soon on, until the call ends.
 
     Args:
         call: a call of gRPC, which is cancelled if the daemon is silent for too long.

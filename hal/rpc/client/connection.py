@@ -17,6 +17,7 @@ from google.protobuf.message import Message
 from neurald._proto import device_pb2
 from neurald._proto.device_pb2_grpc import DeviceStub
 from neurald.hal.errors import (
+    BadData,
     BadState,
     Cancelled,
     DeadObject,
@@ -31,7 +32,7 @@ from neurald.hal.process.activation import activate
 from neurald.hal.process.address import Address
 from neurald.hal.process.files.runtime_directory import in_machine_directory
 from neurald.hal.process.fork import keep_in_children, require_grpc
-from neurald.hal.rpc.client.answer_silence import rest_of_answer
+from neurald.hal.rpc.client import answer_silence
 from neurald.hal.rpc.client.background_calls import (
     BACKGROUND_TIMEOUT_S,
     NO_CALL,
@@ -272,21 +273,26 @@ class Connection:
         Raises:
             Cancelled: `cancellation` was cancelled before the reply arrived.
             DeadObject: the daemon is gone.
+            OpFailed: the daemon does not answer a call that needs no work, or ends it without an answer.
             Error: the daemon's error.
         """
+        is_prompt = deadline_s is None and method in answer_silence.PROMPT_CALLS
+        limit_s = answer_silence.MAX_SILENCE_S if is_prompt else _timeout(deadline_s)
         try:
             with self._failures(method):
                 self._require_sendable(message)
                 stub = getattr(self._stub, method)
-                reply = self._invoke(
-                    method, stub, message, _timeout(deadline_s), self._metadata, cancellation
-                )
+                reply = self._invoke(method, stub, message, limit_s, self._metadata, cancellation)
             self._require_answer(method, reply)
         except grpc.FutureCancelledError:
             self._release(tokens)
             raise Cancelled(f"the execution was cancelled while {method} was under way") from None
-        except Error:
+        except Error as error:
             self._release(tokens)
+            if is_prompt and isinstance(error, MissedDeadlineTransient):
+                raise OpFailed(
+                    f"the daemon at {self._address} has not answered {method} in {limit_s:g} s"
+                ) from None
             raise
         return reply
 
@@ -444,7 +450,7 @@ class Connection:
             first = next(call, None)
             if first is not None:
                 yield first
-                yield from rest_of_answer(call)
+                yield from answer_silence.rest_of_answer(call)
         except grpc.RpcError:
             if cancellation is not None and cancellation.is_cancelled and call.cancelled():
                 raise grpc.FutureCancelledError from None
@@ -543,8 +549,8 @@ class Connection:
 
         Raises:
             DeadObject: the daemon is gone.
-            BadData: the daemon sent more bytes.
-            OpFailed: the daemon sent fewer bytes.
+            BadData: the daemon sent more bytes, or none in a part.
+            OpFailed: the daemon sent fewer bytes, or nothing for long.
             Error: the daemon's error.
         """
         message = device_pb2.ReadMemoryRequest(memory=token)
@@ -552,7 +558,9 @@ class Connection:
         try:
             with self._failures():
                 stream = self._stub.ReadMemory(message, timeout=_timeout(deadline_s), metadata=self._metadata)
-                for part in stream:
+                for part in answer_silence.rest_of_answer(stream):
+                    if not part.chunk and target.size:
+                        raise BadData(f"the daemon at {self._address} sent a part of a memory without bytes")
                     target.view(offset, len(part.chunk))[:] = part.chunk
                     offset += len(part.chunk)
         except Error:

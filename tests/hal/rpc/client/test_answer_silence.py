@@ -1,7 +1,7 @@
 """A daemon that begins an answer and does not go on is given up."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -12,13 +12,17 @@ import pytest
 from support.models.addition import AddingDevice, addition, run_addition
 
 from neurald._proto import device_pb2
-from neurald.hal.device import PrepareOptions
-from neurald.hal.errors import OpFailed
+from neurald.hal.admission.session import Session
+from neurald.hal.device import PrepareOptions, Verdict
+from neurald.hal.errors import BadData, OpFailed
+from neurald.hal.memory.pool import HostMemory
+from neurald.hal.model.model import Model
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.client import answer_silence
 from neurald.hal.rpc.client.answer_silence import rest_of_answer
 from neurald.hal.rpc.client.carried_answer import CarriedAnswer
 from neurald.hal.rpc.client.device import RemoteDevice, connect
+from neurald.hal.rpc.server.handler import DeviceHandler
 from neurald.hal.rpc.server.server import DeviceServer
 
 
@@ -61,13 +65,13 @@ def test_other_errors_stay() -> None:
 
 
 def test_nobody_watches_an_answer_that_is_complete() -> None:
-    before = threading.active_count()
+    before = set(threading.enumerate())
     replies = rest_of_answer(Call(b"one"))
     assert next(replies) == b"one"
-    (watch,) = [each for each in threading.enumerate() if "silence" in each.name]
+    (watch,) = [each for each in threading.enumerate() if "silence" in each.name and each not in before]
     replies.close()
     watch.join(60)
-    assert threading.active_count() == before
+    assert not watch.is_alive()
 
 
 def test_silence_ends_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,6 +88,46 @@ def remote(tmp_path: Path) -> Iterator[RemoteDevice]:
     yield remote
     remote.close()
     server.stop()
+
+
+def test_calls_that_need_no_work_are_given_up(remote: RemoteDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A driver that hangs while it looks at a model, or a daemon that pretends to."""
+    waits = threading.Event()
+
+    def hang(device: AddingDevice, model: Model) -> Sequence[Verdict]:
+        waits.wait(60)
+        return [Verdict(ok=True)] * len(model.main.operations)
+
+    model = addition(np.ones(3, np.float32))
+    with monkeypatch.context() as patch:
+        patch.setattr(AddingDevice, "supported_operations", hang)
+        patch.setattr(answer_silence, "MAX_SILENCE_S", 0.1)
+        with pytest.raises(OpFailed, match=r"has not answered GetSupportedOperations in 0\.1 s"):
+            remote.supported_operations(model)
+    waits.set()
+    assert remote.supported_operations(model)[0].ok
+
+
+@pytest.mark.parametrize("silent", [True, False])
+def test_memories_that_do_not_arrive_are_given_up(
+    remote: RemoteDevice, monkeypatch: pytest.MonkeyPatch, silent: bool
+) -> None:
+    """Silence in place of the content, or parts without content that have no end."""
+    ends = threading.Event()
+
+    def parts(
+        handler: DeviceHandler, session: Session, message: device_pb2.ReadMemoryRequest
+    ) -> Iterator[device_pb2.ReadMemoryReply]:
+        while not ends.wait(60 if silent else 0.0):
+            yield device_pb2.ReadMemoryReply()
+
+    target = HostMemory(bytearray(8))
+    with monkeypatch.context() as patch:
+        patch.setattr(DeviceHandler, "read_memory", parts)
+        patch.setattr(answer_silence, "MAX_SILENCE_S", 0.2)
+        with pytest.raises((OpFailed, BadData), match=r"sent nothing for|without bytes"):
+            remote._connection.read_memory(bytes(16), target)
+    ends.set()
 
 
 @pytest.mark.parametrize("length", [8, 1 << 20])
