@@ -111,12 +111,18 @@ class Calls:
         with self._lock:
             report = self.report
             report.calls[what] += 1
-            if begun_s < self.halted_s:
+            is_halted = begun_s < self.halted_s
+            key = f"{what}, halted" if is_halted else what
+            times = {key: now_s - begun_s}
+            if is_halted:
                 report.longest_halted_s = max(report.longest_halted_s, now_s - begun_s)
             else:
                 report.longest_s = max(report.longest_s, now_s - begun_s)
             if due_s is not None:
+                times[f"{key}, late by"] = now_s - due_s
                 report.late_s = max(report.late_s, now_s - due_s)
+            for name, seconds in times.items():
+                report.longest_of_s[name] = max(report.longest_of_s.get(name, 0.0), seconds)
 
     def _execution(self, compilation: nd.Compilation, rows: int) -> tuple[nd.Execution, Array, Array]:
         """Returns an execution with its input and its output."""

@@ -17,6 +17,7 @@ class PlanReport:
         substituted: how many calls of devices failed, so that the CPU device stood in.
         longest_s: the longest call, while processes were killed.
         longest_halted_s: the longest one that began before a process was stopped or hung, or meanwhile.
+        longest_of_s: the longest calls by what was called, to find what takes so long.
         late_s: by how much an execution ended after its deadline or cancellation, at most.
         used_s: after each fault, when the device ran a step again.
         found_runs: how many executions of devices there were until these were found to be wrong.
@@ -29,6 +30,7 @@ class PlanReport:
     substituted: int = 0
     longest_s: float = 0.0
     longest_halted_s: float = 0.0
+    longest_of_s: dict[str, float] = field(default_factory=dict)
     late_s: float = 0.0
     used_s: list[float] = field(default_factory=list)
     found_runs: list[int] = field(default_factory=list)
@@ -43,6 +45,7 @@ class PlanReport:
             "substituted": self.substituted,
             "longest_s": round(self.longest_s, 3),
             "longest_halted_s": round(self.longest_halted_s, 3),
+            "longest_of_s": {what: round(each, 3) for what, each in sorted(self.longest_of_s.items())},
             "late_s": round(self.late_s, 3),
             "used_s": _summary(self.used_s),
             "found_runs": _summary(self.found_runs),
