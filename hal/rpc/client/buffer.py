@@ -4,6 +4,7 @@ import weakref
 from collections.abc import Container, Sequence
 
 from neurald._proto import device_pb2, types_pb2
+from neurald.hal.device import ExecuteOptions
 from neurald.hal.errors import DeadObject
 from neurald.hal.memory.pool import Memory, SharedMemory
 from neurald.hal.model.device_buffer import DeviceBuffer
@@ -68,7 +69,7 @@ class RemoteBuffer(DeviceBuffer):
 
 
 def send_pools(
-    connection: Connection, pools: Sequence[Memory], results: Container[int], deadline_s: float | None
+    connection: Connection, pools: Sequence[Memory], results: Container[int], options: ExecuteOptions
 ) -> tuple[list[types_pb2.RequestPool], list[bytes]]:
     """Sends the pools of a request to a daemon: buffers by token, memories as such.
 
@@ -77,7 +78,7 @@ def send_pools(
         pools: the pools of the request.
         results: indexes of the pools that the daemon must allocate, and whose bytes are read
             afterwards.
-        deadline_s: the deadline on the clock of `time.monotonic()`.
+        options: the options of the execution, whose deadline and cancellation limit this.
 
     Returns:
         The pools of the request's message, and the tokens of the memories that were sent.
@@ -93,7 +94,8 @@ def send_pools(
         for number, pool in enumerate(pools)
     ]
     sent = [number for number, pool in enumerate(named) if pool.WhichOneof("kind") is None]
-    tokens = connection.send_memories((pools[number] for number in sent), deadline_s)
+    memories = (pools[number] for number in sent)
+    tokens = connection.send_memories(memories, options.deadline_s, options.cancellation)
     for number, token in zip(sent, tokens, strict=True):
         named[number].memory = token
     return named, tokens

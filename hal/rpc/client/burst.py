@@ -57,7 +57,7 @@ class RemoteBurst:
             # A submission cannot hold attributes.
             if options.attributes or not (ring.knows(request) or is_for_rings(request)):
                 return self._prepared_model.execute(request, options)
-            return ring.run(ring.bind(self._model, request, options.deadline_s), options)
+            return ring.run(ring.bind(self._model, request, options), options)
         finally:
             if self._use.user is user:
                 self._use.user = None

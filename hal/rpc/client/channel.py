@@ -29,7 +29,9 @@ from neurald.hal.rpc.transport.channel_messages import (
     read_answer,
 )
 from neurald.hal.rpc.transport.packet import rights, shut_down
+from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.fence import Fence
+from neurald.hal.sync.lending_pool import POLL_S
 
 #: How long a live daemon may take to answer. Native code may block its threads for that long.
 _ANSWER_TIMEOUT_S = 60.0
@@ -93,37 +95,50 @@ class ChannelClient:
             raise
         return cls(connection, session)
 
-    def register(self, memory: SharedMemory, deadline_s: float | None = None) -> bytes:
+    def register(
+        self, memory: SharedMemory, deadline_s: float | None = None, cancellation: Cancellation | None = None
+    ) -> bytes:
         """Sends a memory to the daemon; returns a token for one call.
+
+        Args:
+            memory: the memory.
+            deadline_s: the deadline on the clock of `time.monotonic()`.
+            cancellation: ends the wait for the answer.
 
         Raises:
             BadState: the memory is closed.
             MissedDeadlineTransient: the daemon has not answered in time.
+            Cancelled: `cancellation` was cancelled before the daemon answered.
             DeadObject: the daemon is gone.
             Error: the daemon refuses the memory.
         """
         packet = REGISTER.pack(memory.size, CONSTANT if memory.readonly else 0)
-        return self._send(packet, memory.fd, deadline_s=deadline_s)
+        return self._send(packet, memory.fd, deadline_s=deadline_s, cancellation=cancellation)
 
     def register_fence(self, fence: Fence) -> bytes:
         """Sends a fence to the daemon; see `register`."""
         return self._send(REGISTER.pack(0, FENCE), fence.fd)
 
     def open_ring(
-        self, connection: socket.socket, memory: SharedMemory, deadline_s: float | None = None
+        self,
+        connection: socket.socket,
+        memory: SharedMemory,
+        deadline_s: float | None = None,
+        cancellation: Cancellation | None = None,
     ) -> None:
         """Sends the daemon its end of a ring's socket, and the memory of the ring.
 
         Args:
             connection: the daemon's end.
             memory: see `neurald.hal.rpc.transport.ring_end`.
-            deadline_s: the deadline on the clock of `time.monotonic()`.
+            deadline_s, cancellation: see `register`.
 
         Raises:
             DeadObject: the daemon is gone.
-            Error: the daemon refuses the ring.
+            Error: see `register`; or the daemon refuses the ring.
         """
-        self._send(REGISTER.pack(0, RING), connection.fileno(), memory.fd, deadline_s=deadline_s)
+        packet = REGISTER.pack(0, RING)
+        self._send(packet, connection.fileno(), memory.fd, deadline_s=deadline_s, cancellation=cancellation)
 
     def end_with(self, thread: int, deadline_s: float) -> None:
         """Lets the session end with a thread of this process, if daemon and kernel support that.
@@ -145,23 +160,30 @@ class ChannelClient:
             unused, self._unused = self._unused, []
         return unused
 
-    def _send(self, packet: bytes, *descriptors: int, deadline_s: float | None = None) -> bytes:
+    def _send(
+        self,
+        packet: bytes,
+        *descriptors: int,
+        deadline_s: float | None = None,
+        cancellation: Cancellation | None = None,
+    ) -> bytes:
         limit = time.monotonic() + _ANSWER_TIMEOUT_S
         end = limit if deadline_s is None else min(limit, deadline_s)
         late = MissedDeadlineTransient("the daemon has not answered on the side channel by the deadline")
-        if not self._lock.acquire(timeout=max(0.0, end - time.monotonic())):
-            raise late
+        while not self._lock.acquire(timeout=_wait_s(end, cancellation)):
+            if time.monotonic() >= end:
+                raise late
         try:
             # Answers arrive in the order of the packets, the abandoned ones first.
             while self._abandoned_answers:
-                answer = self._receive(end)
+                answer = self._receive(end, cancellation)
                 self._abandoned_answers -= 1
                 with contextlib.suppress(Error):
                     self._unused.append(read_answer(answer))
             self._connection.settimeout(_ANSWER_TIMEOUT_S)
             self._connection.sendmsg([packet], rights(descriptors), socket.MSG_NOSIGNAL)
             self._abandoned_answers += 1
-            answer = self._receive(end)
+            answer = self._receive(end, cancellation)
             self._abandoned_answers -= 1
         except TimeoutError:
             if end < limit:
@@ -175,12 +197,18 @@ class ChannelClient:
             self._lock.release()
         return read_answer(answer)
 
-    def _receive(self, end_s: float) -> bytes:
-        self._connection.settimeout(max(0.001, end_s - time.monotonic()))
-        packet = self._connection.recv(PACKET_BYTES)
-        if not packet:
-            raise ConnectionResetError("the daemon closed it")
-        return packet
+    def _receive(self, end_s: float, cancellation: Cancellation | None) -> bytes:
+        while True:
+            self._connection.settimeout(max(0.001, _wait_s(end_s, cancellation)))
+            try:
+                packet = self._connection.recv(PACKET_BYTES)
+            except TimeoutError:
+                if time.monotonic() >= end_s:
+                    raise
+                continue
+            if not packet:
+                raise ConnectionResetError("the daemon closed it")
+            return packet
 
     def wait_for(self, fence: Fence, timeout_s: float | None) -> bool:
         """Waits until a fence that the daemon holds has signalled.
@@ -231,3 +259,16 @@ class ChannelClient:
         self.shut_down()
         with self._lock:
             self._connection.close()
+
+
+def _wait_s(end_s: float, cancellation: Cancellation | None) -> float:
+    """Returns how long to wait until a time, or until the cancellation is looked at again.
+
+    Raises:
+        Cancelled: it was cancelled.
+    """
+    left_s = max(0.0, end_s - time.monotonic())
+    if cancellation is None:
+        return left_s
+    cancellation.require_not_cancelled("before the daemon answered on the side channel")
+    return min(left_s, POLL_S)

@@ -444,17 +444,11 @@ class Connection:
         """Makes a call with many replies; see `_invoke`."""
         del method
         call = stub(messages, timeout=timeout_s, metadata=metadata)
-        if cancellation is not None:
-            cancellation.call_on_cancel(call.cancel)
-        try:
+        with _cancelling(call, cancellation):
             first = next(call, None)
             if first is not None:
                 yield first
                 yield from answer_silence.rest_of_answer(call)
-        except grpc.RpcError:
-            if cancellation is not None and cancellation.is_cancelled and call.cancelled():
-                raise grpc.FutureCancelledError from None
-            raise
 
     def call_in_background(self, method: str, message: Message) -> None:
         """Makes a call in another thread, and ignores the reply. Finalizers may call this."""
@@ -489,17 +483,28 @@ class Connection:
             if not self._side_channel.wait_for(fence, _timeout(deadline_s)):
                 raise MissedDeadlineTransient(f"the daemon at {self._address} has not signalled in time")
 
-    def send_memories(self, memories: Iterable[Memory], deadline_s: float | None = None) -> list[bytes]:
+    def send_memories(
+        self,
+        memories: Iterable[Memory],
+        deadline_s: float | None = None,
+        cancellation: Cancellation | None = None,
+    ) -> list[bytes]:
         """Sends memories to the daemon, without a copy if possible; returns tokens for one call.
 
+        Args:
+            memories: the memories.
+            deadline_s: the deadline on the clock of `time.monotonic()`.
+            cancellation: ends this.
+
         Raises:
+            Cancelled: `cancellation` was cancelled before the daemon had all memories.
             DeadObject: the daemon is gone.
             Error: the daemon refuses a memory.
         """
         tokens: list[bytes] = []
         try:
             for memory in memories:
-                tokens.append(self._send_memory(memory, deadline_s))
+                tokens.append(self._send_memory(memory, deadline_s, cancellation))
         except Error:
             self._release(tokens)
             raise
@@ -509,10 +514,12 @@ class Connection:
         if tokens:
             self.call_in_background("ReleaseMemory", device_pb2.ReleaseMemoryRequest(memories=tokens))
 
-    def _send_memory(self, memory: Memory, deadline_s: float | None) -> bytes:
+    def _send_memory(
+        self, memory: Memory, deadline_s: float | None, cancellation: Cancellation | None
+    ) -> bytes:
         if self._side_channel is not None and isinstance(memory, SharedMemory):
             with self._failures():
-                token = self._side_channel.register(memory, deadline_s)
+                token = self._side_channel.register(memory, deadline_s, cancellation)
             self._release(self._side_channel.take_unused())
             return token
 
@@ -528,26 +535,51 @@ class Connection:
                     else device_pb2.WriteMemoryRequest(chunk=chunk.tobytes())
                 )
 
-        with self._failures():
-            reply = self._invoke(
-                "WriteMemory", self._stub.WriteMemory, parts(), _timeout(deadline_s), self._metadata
-            )
+        try:
+            with self._failures():
+                reply = self._invoke(
+                    "WriteMemory",
+                    self._stub.WriteMemory,
+                    parts(),
+                    _timeout(deadline_s),
+                    self._metadata,
+                    cancellation,
+                )
+        except grpc.FutureCancelledError:
+            raise Cancelled("the execution was cancelled while its memory was sent") from None
         self._require_answer("WriteMemory", reply)
         return bytes(reply.memory)
 
     def open_ring(
-        self, connection: socket.socket, memory: SharedMemory, deadline_s: float | None = None
+        self,
+        connection: socket.socket,
+        memory: SharedMemory,
+        deadline_s: float | None = None,
+        cancellation: Cancellation | None = None,
     ) -> None:
         """Sends the daemon its end of a ring; see `ChannelClient.open_ring`."""
         if self._side_channel is None:
             raise BadState("a ring needs a daemon on this host")
         with self._failures():
-            self._side_channel.open_ring(connection, memory, deadline_s)
+            self._side_channel.open_ring(connection, memory, deadline_s, cancellation)
 
-    def read_memory(self, token: bytes, target: Memory, deadline_s: float | None = None) -> None:
+    def read_memory(
+        self,
+        token: bytes,
+        target: Memory,
+        deadline_s: float | None = None,
+        cancellation: Cancellation | None = None,
+    ) -> None:
         """Copies a memory of the daemon to one of the same size.
 
+        Args:
+            token: the token of the daemon's memory.
+            target: the memory to fill.
+            deadline_s: the deadline on the clock of `time.monotonic()`.
+            cancellation: ends this.
+
         Raises:
+            Cancelled: `cancellation` was cancelled before all bytes arrived.
             DeadObject: the daemon is gone.
             BadData: the daemon sent more bytes, or none in a part.
             OpFailed: the daemon sent fewer bytes, or nothing for long.
@@ -558,11 +590,17 @@ class Connection:
         try:
             with self._failures():
                 stream = self._stub.ReadMemory(message, timeout=_timeout(deadline_s), metadata=self._metadata)
-                for part in answer_silence.rest_of_answer(stream):
-                    if not part.chunk and target.size:
-                        raise BadData(f"the daemon at {self._address} sent a part of a memory without bytes")
-                    target.view(offset, len(part.chunk))[:] = part.chunk
-                    offset += len(part.chunk)
+                with _cancelling(stream, cancellation):
+                    for part in answer_silence.rest_of_answer(stream):
+                        if not part.chunk and target.size:
+                            raise BadData(
+                                f"the daemon at {self._address} sent a part of a memory without bytes"
+                            )
+                        target.view(offset, len(part.chunk))[:] = part.chunk
+                        offset += len(part.chunk)
+        except grpc.FutureCancelledError:
+            self._release((token,))
+            raise Cancelled("the execution was cancelled while its results were received") from None
         except Error:
             self._release((token,))
             raise
@@ -642,3 +680,24 @@ def _channel(address: Address, tls: TlsContent | None) -> grpc.Channel:
 def _timeout(deadline_s: float | None) -> float | None:
     left = remaining_s(deadline_s)
     return None if left is None else left + _SLACK_S
+
+
+@contextlib.contextmanager
+def _cancelling(call: Any, cancellation: Cancellation | None) -> Iterator[None]:
+    """Cancels a call with many replies once its execution is cancelled.
+
+    Raises:
+        grpc.FutureCancelledError: it was cancelled.
+    """
+    if cancellation is None:
+        yield
+        return
+    cancellation.call_on_cancel(call.cancel)
+    try:
+        yield
+    except grpc.RpcError:
+        if cancellation.is_cancelled and call.cancelled():
+            raise grpc.FutureCancelledError from None
+        raise
+    finally:
+        cancellation.forget(call.cancel)

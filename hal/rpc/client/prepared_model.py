@@ -139,7 +139,7 @@ class RemotePreparedModel:
         connection = self.connection
         require_time(options.deadline_s)
         fence = Fence()
-        pools, tokens = send_pools(connection, request.pools, (), options.deadline_s)
+        pools, tokens = send_pools(connection, request.pools, (), options)
         message = device_pb2.ExecuteFencedRequest(
             prepared_model=self.handle,
             request=request_to_wire(request, pools),
@@ -148,7 +148,7 @@ class RemotePreparedModel:
             fence=connection.send_fence(fence),
             after_fences_s=after_fences_s,
         )
-        reply = connection.call("ExecuteFenced", message, options.deadline_s, tokens)
+        reply = connection.call("ExecuteFenced", message, options.deadline_s, tokens, options.cancellation)
         return RemoteFencedExecution(
             connection, reply.execution, fence, len(request.outputs), options.deadline_s, request.pools
         )
@@ -256,7 +256,7 @@ class RemotePreparedModel:
         if connection.carries_data:
             return self._call_with_data(staged, message, options)
         results = {} if connection.is_local else _output_pools(staged)
-        pools, tokens = send_pools(connection, staged.request.pools, results, options.deadline_s)
+        pools, tokens = send_pools(connection, staged.request.pools, results, options)
         message.request.pools.extend(pools)
         message.options.CopyFrom(execute_options_to_wire(options))
         reply = connection.call("Execute", message, options.deadline_s, tokens, options.cancellation)
@@ -270,7 +270,7 @@ class RemotePreparedModel:
                     f"the daemon returned {len(reply.results)} results; {len(results)} are expected"
                 )
             for token, pool in zip(reply.results, results.values(), strict=True):
-                connection.read_memory(token, pool, options.deadline_s)
+                connection.read_memory(token, pool, options.deadline_s, options.cancellation)
             staged.write_back(self.model.types, result.output_shapes)
         # Not after a failure, since the daemon may still be writing to them.
         if connection.is_local:

@@ -34,6 +34,7 @@ from neurald.hal.rpc.transport.ring_packet import (
     pack_arguments,
     request_packet,
 )
+from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.deadline import remaining_s
 
 _NO_LIMIT_S = -1.0
@@ -104,6 +105,7 @@ class Ring:
         connection: the connection to a daemon on this host.
         deadline_s: the time by which it must be open, on the clock of
             `time.monotonic()`.
+        cancellation: ends this.
 
     Attributes:
         used_s: when it was last used, on the clock of `time.monotonic()`, for its owner.
@@ -113,9 +115,14 @@ class Ring:
         Error: the daemon refuses the ring.
     """
 
-    def __init__(self, connection: RingConnection, deadline_s: float | None = None) -> None:
+    def __init__(
+        self,
+        connection: RingConnection,
+        deadline_s: float | None = None,
+        cancellation: Cancellation | None = None,
+    ) -> None:
         self.used_s = 0.0
-        self._peer = RingPeer(connection, deadline_s)
+        self._peer = RingPeer(connection, deadline_s, cancellation)
         self._slots = RingSlots(self._peer.socket, self._peer.ask)
         self._sent: OrderedDict[tuple[int, bytes], _SentRequest] = OrderedDict()
         self._free_numbers = list(range(MAX_REQUESTS))
@@ -154,7 +161,7 @@ class Ring:
         self,
         model: RemoteModel,
         request: Request,
-        deadline_s: float | None = None,
+        options: ExecuteOptions,
         *,
         is_ongoing: bool = False,
     ) -> RingRequest:
@@ -163,13 +170,14 @@ class Ring:
         Args:
             model: the model that runs it.
             request: the request.
-            deadline_s: the time by which the daemon must have read it, on the clock
-                of `time.monotonic()`.
+            options: the options for the execution, whose deadline and cancellation limit how long
+                the daemon may take to read the request.
             is_ongoing: not to wait for the daemon, whose refusal `run` then raises. It must follow.
 
         Raises:
             BadState: a memory of the request is closed.
             MissedDeadlineTransient, MissedDeadlinePersistent: the deadline has passed.
+            Cancelled: the execution was cancelled.
             DeadObject: the daemon is gone.
             Error: the daemon refuses the request, or one of its memories.
         """
@@ -177,14 +185,16 @@ class Ring:
         if known is not None and known[1].sent.number is not None and known[1].model is model:
             copy(known[1].staged.input_copies)
             return known[1]
-        return self._bound_anew(model, request, deadline_s, is_ongoing=is_ongoing)
+        return self._bound_anew(model, request, options, is_ongoing=is_ongoing)
 
     def _bound_anew(
-        self, model: RemoteModel, request: Request, deadline_s: float | None, *, is_ongoing: bool
+        self, model: RemoteModel, request: Request, options: ExecuteOptions, *, is_ongoing: bool
     ) -> RingRequest:
         """Prepares a request that has to be sent, or is like one that was; see `bind`."""
-        _left_s(deadline_s)
-        self._peer.deadline_s = deadline_s
+        _left_s(options.deadline_s)
+        if options.cancellation is not None:
+            options.cancellation.require_not_cancelled("before the call was made")
+        self._peer.deadline_s, self._peer.cancellation = options.deadline_s, options.cancellation
         staged = stage(request, is_passthrough=_is_shared, allocate=self._allocate)
         slots = tuple(
             self._slots.assign(pool, self._forget)

@@ -36,6 +36,7 @@ from neurald.hal.rpc.transport.ring_packet import (
 )
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.fence import Fence
+from neurald.hal.sync.lending_pool import POLL_S
 
 #: How long a live daemon may take to answer. Native code may block its threads for that long.
 _ANSWER_TIMEOUT_S = 60.0
@@ -64,7 +65,11 @@ class RingConnection(Protocol):
         ...
 
     def open_ring(
-        self, connection: socket.socket, memory: SharedMemory, deadline_s: float | None = None
+        self,
+        connection: socket.socket,
+        memory: SharedMemory,
+        deadline_s: float | None = None,
+        cancellation: Cancellation | None = None,
     ) -> None:
         """See `Connection.open_ring`."""
         ...
@@ -83,28 +88,35 @@ class RingPeer:
 
     Args:
         connection: the connection to the daemon. It owns rings, so it is not kept alive.
-        deadline_s: see the attribute; it also holds for the start.
+        deadline_s, cancellation: see the attributes; they also hold for the start.
 
     Attributes:
         deadline_s: until when the daemon must answer packets, on the clock of `time.monotonic()`;
             None for some time.
+        cancellation: ends the wait for an answer; None if nothing does.
 
     Raises:
+        Cancelled: `cancellation` was cancelled before the daemon had taken the ring.
         DeadObject: the daemon is gone.
         Error: the daemon refuses the ring.
     """
 
-    def __init__(self, connection: RingConnection, deadline_s: float | None = None) -> None:
+    def __init__(
+        self,
+        connection: RingConnection,
+        deadline_s: float | None = None,
+        cancellation: Cancellation | None = None,
+    ) -> None:
         self._daemon = weakref.ref(connection)
         self._life = connection.life
         self._outputs = 0
-        self.deadline_s = deadline_s
+        self.deadline_s, self.cancellation = deadline_s, cancellation
         memory = SharedMemory.working(RING_BYTES, "neurald ring")
         self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._close = weakref.finalize(self, _release, self.socket, id(self))
         self._close.atexit = False
         with theirs:
-            connection.open_ring(theirs, memory, deadline_s)
+            connection.open_ring(theirs, memory, deadline_s, cancellation)
         memory.close()  # only the mapping is needed
         # The ring ends with the connection.
         forget = connection.life.call_at_end(partial(shut_down, self.socket))
@@ -137,6 +149,7 @@ class RingPeer:
 
         Raises:
             MissedDeadlineTransient: `deadline_s` has passed; the ring has ended.
+            Cancelled: `cancellation` was cancelled; the ring has ended.
             DeadObject: the daemon is gone.
             OpFailed: the daemon broke the protocol.
             Error: the daemon's refusal.
@@ -155,9 +168,15 @@ class RingPeer:
                     )
                 if now >= end:
                     raise self._dead("it does not answer")
+                wait_s = min(end, late) - now
+                if self.cancellation is not None:
+                    if self.cancellation.is_cancelled:
+                        text = "the execution was cancelled before the daemon had read the request"
+                        raise self._over(Cancelled(text))
+                    wait_s = min(wait_s, POLL_S)
                 # No execution is under way. A completion left in the ring would end every sleep at
                 # once, and the answer would never be read.
-                if self._sleep(min(end, late) - now):
+                if self._sleep(wait_s):
                     raise BadData("it completed an execution that was not submitted")
         except BadData as error:
             raise self._broken(error) from None

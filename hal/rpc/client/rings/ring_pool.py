@@ -16,6 +16,7 @@ from typing import Final
 from neurald.hal.device import ExecuteOptions, ExecutionResult
 from neurald.hal.errors import (
     BadState,
+    Cancelled,
     DeadObject,
     Error,
     MissedDeadlinePersistent,
@@ -104,7 +105,7 @@ class RingPool:
         """
         if options.attributes:  # a submission cannot hold them
             return None
-        ring = self._take(request, options.deadline_s)
+        ring = self._take(request, options)
         if ring is None:
             return None
         try:
@@ -139,7 +140,7 @@ class RingPool:
         """
         if options.attributes:
             return None
-        ring = self._take(request, options.deadline_s)
+        ring = self._take(request, options)
         if ring is None:
             return None
         try:
@@ -190,18 +191,19 @@ class RingPool:
 
         Raises:
             MissedDeadlineTransient, MissedDeadlinePersistent: the deadline has passed.
+            Cancelled: the execution was cancelled.
         """
         is_ongoing = is_ongoing and self.takes_ongoing_requests
         try:
             try:
-                return ring.bind(model, request, options.deadline_s, is_ongoing=is_ongoing)
+                return ring.bind(model, request, options, is_ongoing=is_ongoing)
             except (ResourceExhaustedTransient, ResourceExhaustedPersistent):
                 # The memory of earlier requests, which the daemon keeps for rings, may be too much.
                 for other in tuple(self._free):
                     self._discard_free(other)
                 ring.release_memories()
-                return ring.bind(model, request, options.deadline_s, is_ongoing=is_ongoing)
-        except (MissedDeadlineTransient, MissedDeadlinePersistent):
+                return ring.bind(model, request, options, is_ongoing=is_ongoing)
+        except (Cancelled, MissedDeadlineTransient, MissedDeadlinePersistent):
             raise
         except Error:
             return None  # gRPC reports it, if it is the request's fault
@@ -211,11 +213,12 @@ class RingPool:
         results = (ring.result(request) for ring in reversed(self._free))
         return next((result for result in results if result is not None), None)
 
-    def _take(self, request: Request, deadline_s: float | None) -> Ring | None:
+    def _take(self, request: Request, options: ExecuteOptions) -> Ring | None:
         """Returns a ring for exclusive use; None if the request must go by gRPC.
 
         Raises:
             MissedDeadlineTransient: the deadline passed while a ring was opened.
+            Cancelled: the execution was cancelled meanwhile.
         """
         ring = self._take_known(request)
         if ring is not None:
@@ -226,7 +229,7 @@ class RingPool:
         if ring is not None:
             return ring
         if len(self._open) < MAX_RINGS:
-            return self._opened(deadline_s)
+            return self._opened(options)
         self._finish_pending()
         return self._awaited()
 
@@ -247,14 +250,14 @@ class RingPool:
         except IndexError:
             return None
 
-    def _opened(self, deadline_s: float | None) -> Ring | None:
+    def _opened(self, options: ExecuteOptions) -> Ring | None:
         """Opens another ring; returns None if the daemon refuses it, now or a moment ago."""
         connection = self._connection()
         if connection is None or self._is_closed or time.monotonic() < self._refused_until:
             return None
         try:
-            ring = Ring(connection, deadline_s)
-        except MissedDeadlineTransient:
+            ring = Ring(connection, options.deadline_s, options.cancellation)
+        except (Cancelled, MissedDeadlineTransient):
             raise
         except Error:
             self._refused_until = time.monotonic() + _REFUSED_S
