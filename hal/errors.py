@@ -184,6 +184,13 @@ class DriverUnable(UnavailableDevice):
     """A driver was started, and its process ended before it could serve the device."""
 
 
+class LostValue(DeadObject):
+    """A value was only in the memory of a device whose driver or session has ended.
+
+    It says nothing about the device that needs the value.
+    """
+
+
 class AnotherDevice(Unreachable):
     """The address of a device is now served by another one."""
 

@@ -8,7 +8,7 @@ copied only if it is read elsewhere than where it was written, and once for each
 
 from collections.abc import Callable, Mapping, Sequence
 
-from neurald.hal.errors import OpFailed
+from neurald.hal.errors import DeadObject, LostValue, OpFailed
 from neurald.hal.memory.pool import HostMemory, Memory
 from neurald.hal.model.device_buffer import DeviceBuffer
 from neurald.hal.model.graph import Subgraph
@@ -80,15 +80,15 @@ class CoherentMemory(DeviceBuffer):
 
         Raises:
             OpFailed: there is no value, or no such place.
-            Error: a device failed.
+            LostValue: the places that had the value are lost with their devices.
+            Error: the device failed.
         """
         place = self.place_of(device)
         with self._lock:
             target = self._place(place)
             if place not in self._valid:
                 size = byte_size(kind, dimensions)
-                source = self._places[self._valid_place()]
-                _copy(source, target, size, dimensions)
+                self._copy_to(target, size, dimensions)
                 self.copies += 1
                 self.copied_bytes += size
                 self._valid.add(place)
@@ -120,7 +120,7 @@ class CoherentMemory(DeviceBuffer):
     def read(self, target: Memory) -> None:
         """See `DeviceBuffer.read`."""
         with self._lock:
-            _copy(self._places[self._valid_place()], target, target.size, None)
+            self._copy_to(target, target.size, None)
 
     def _place(self, key: int) -> Memory:
         found = self._places.get(key)
@@ -129,6 +129,19 @@ class CoherentMemory(DeviceBuffer):
         if found is None:
             raise OpFailed("the memory has no place for this device; it was not declared for it")
         return found
+
+    def _copy_to(self, target: Memory, size: int, dimensions: Dimensions) -> None:
+        """Copies the value from a place that has it, or from another one if that is lost."""
+        while True:
+            key = self._valid_place()
+            try:
+                _copy(self._places[key], target, size, dimensions)
+            except LostValue:
+                self._valid.discard(key)
+                if not self._valid:
+                    raise
+            else:
+                return
 
     def _valid_place(self) -> int:
         # Data on the host are copied once, and data in a device are copied twice if they go to
@@ -141,18 +154,32 @@ class CoherentMemory(DeviceBuffer):
 
 
 def _copy(source: Memory, target: Memory, size: int, dimensions: Dimensions) -> None:
-    """Copies a value of so many bytes from one memory to another."""
+    """Copies a value of so many bytes from one memory to another.
+
+    Raises:
+        LostValue: the source is lost with its device.
+        Error: a device failed.
+    """
     if isinstance(target, DeviceBuffer):
         if isinstance(source, DeviceBuffer):
             # Devices cannot access each other's memory.
             bounce = HostMemory(bytearray(size))
-            source.read(bounce)
+            _read(source, bounce)
             source = bounce
         target.write(HostMemory(source.view(0, size)), dimensions)
     elif isinstance(source, DeviceBuffer):
-        source.read(HostMemory(target.view(0, size)))
+        _read(source, HostMemory(target.view(0, size)))
     else:
         target.view(0, size)[:] = source.view(0, size)
+
+
+def _read(source: DeviceBuffer, target: Memory) -> None:
+    try:
+        source.read(target)
+    except DeadObject as error:
+        raise LostValue(
+            f"the only copy of a value was in a device's memory, which is lost: {error}; write it again"
+        ) from None
 
 
 class PlacedRequest:
@@ -168,7 +195,8 @@ class PlacedRequest:
 
     Raises:
         OpFailed: an input has no value.
-        Error: a device failed during a copy.
+        LostValue: an input's value is lost with another device.
+        Error: the device failed during a copy.
     """
 
     def __init__(self, request: Request, graph: Subgraph, device: int) -> None:

@@ -26,6 +26,7 @@ from neurald.hal.errors import (
     Cancelled,
     DeadObject,
     Error,
+    LostValue,
     MissedDeadlinePersistent,
     MissedDeadlineTransient,
     OpFailed,
@@ -230,6 +231,8 @@ class RecoveringStep:
         try:
             result = self._call(prepared, request, options, call)
             self._check(request, result)
+        except LostValue:
+            raise
         except Error as error:
             mark_abandoned(request)
             self._failed(error, prepared)
@@ -250,6 +253,8 @@ class RecoveringStep:
                 started = time.perf_counter()
                 result = run_on_cpu(cpu, self._step.model.main, request, options)
             checked_step_result(self._step, request, result)
+        except LostValue:
+            raise
         except Error as error:
             if self._prepared is not None:
                 self._health.clear(error)
@@ -349,6 +354,8 @@ class RecoveringStep:
                 assert prepared is not None  # noqa: S101
                 result = self._call(prepared, request, options, call)
                 self._check(request, result)
+            except LostValue:
+                raise
             except Error as error:
                 if prepared is not None:
                     mark_abandoned(request)

@@ -105,8 +105,18 @@ class Calls:
             with self._lock:
                 self.report.wrong.append(f"{what}: a wrong result")
 
-    def _note(self, what: str, begun_s: float, due_s: float | None = None) -> None:
-        """Notes that a call has ended, which was due then if that was said."""
+    def _note(
+        self, what: str, begun_s: float, due_s: float | None = None, *, awaits_driver: bool = False
+    ) -> None:
+        """Notes that a call has ended.
+
+        Args:
+            what: names what was called.
+            begun_s: when it began.
+            due_s: when it was due; None if that was not said.
+            awaits_driver: whether no other device may replace its own, so that it waits for that
+                one's driver to be started again.
+        """
         now_s = time.monotonic()
         with self._lock:
             report = self.report
@@ -114,7 +124,9 @@ class Calls:
             is_halted = begun_s < self.halted_s
             key = f"{what}, halted" if is_halted else what
             times = {key: now_s - begun_s}
-            if is_halted:
+            if awaits_driver:
+                report.longest_waiting_s = max(report.longest_waiting_s, now_s - begun_s)
+            elif is_halted:
                 report.longest_halted_s = max(report.longest_halted_s, now_s - begun_s)
             else:
                 report.longest_s = max(report.longest_s, now_s - begun_s)
@@ -370,7 +382,7 @@ class Calls:
             except (DeadObject, OpFailed) as error:
                 if not isinstance(error, DeadObject) and "its device was lost" not in str(error):
                     raise
-                self._note("shared: told that a value is lost", begun_s)
+                self._note("shared: told that a value or a device is lost", begun_s, awaits_driver=True)
             else:
                 self._check("shared", output, x * _FACTORS * _FACTORS, begun_s)
 

@@ -26,6 +26,9 @@ from faults.proc import Held, shared_memory_entries
 CALL_S = 1.0
 #: How much longer one takes while a process is stopped or hangs, until that is noticed.
 HALTED_S = 2.0
+#: The longest call without a device that replaces its own: two executions, each of which waits for a
+#: driver until that is back, or known not to come back.
+WAITING_S = 10.0
 #: How late an execution ends after its deadline or cancellation.
 LATE_S = 0.5
 #: Between the first use of a driver and the next fault.
@@ -152,6 +155,7 @@ def too_late(report: PlanReport, slack: float) -> list[str]:
         for what, seconds, limit_s in (
             ("a call took", report.longest_s, CALL_S),
             ("a call of a halted device took", report.longest_halted_s, CALL_S + HALTED_S),
+            ("a call that waited for a driver took", report.longest_waiting_s, WAITING_S),
             ("after its limit or cancellation an execution took", report.late_s, LATE_S),
         )
         if seconds > limit_s * slack

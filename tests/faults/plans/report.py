@@ -17,6 +17,7 @@ class PlanReport:
         substituted: how many calls of devices failed, so that the CPU device stood in.
         longest_s: the longest call, while processes were killed.
         longest_halted_s: the longest one that began before a process was stopped or hung, or meanwhile.
+        longest_waiting_s: the longest one that failed for want of a driver that nothing replaces.
         longest_of_s: the longest calls by what was called, to find what takes so long.
         late_s: by how much an execution ended after its deadline or cancellation, at most.
         used_s: after each fault, when the device ran a step again.
@@ -30,6 +31,7 @@ class PlanReport:
     substituted: int = 0
     longest_s: float = 0.0
     longest_halted_s: float = 0.0
+    longest_waiting_s: float = 0.0
     longest_of_s: dict[str, float] = field(default_factory=dict)
     late_s: float = 0.0
     used_s: list[float] = field(default_factory=list)
@@ -45,6 +47,7 @@ class PlanReport:
             "substituted": self.substituted,
             "longest_s": round(self.longest_s, 3),
             "longest_halted_s": round(self.longest_halted_s, 3),
+            "longest_waiting_s": round(self.longest_waiting_s, 3),
             "longest_of_s": {what: round(each, 3) for what, each in sorted(self.longest_of_s.items())},
             "late_s": round(self.late_s, 3),
             "used_s": _summary(self.used_s),

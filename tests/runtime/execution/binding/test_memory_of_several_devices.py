@@ -8,8 +8,11 @@ from support.devices.buffers import KeepingDevice
 from support.models.small import add_model
 
 import neurald as nd
-from neurald.hal.errors import DeadObject, OpFailed
+from neurald.hal.buffers.coherent_memory import CoherentMemory
+from neurald.hal.errors import DeadObject, LostValue, OpFailed
 from neurald.hal.memory.pool import HostMemory, Memory
+from neurald.hal.rpc.client.buffer import RemoteBuffer
+from neurald.hal.rpc.client.device import RemoteDevice
 from neurald.runtime.execution.binding.device_memory import DeviceMemory
 
 SHAPE = (2, 3)
@@ -191,6 +194,55 @@ def test_daemons_keep_their_own_and_a_lost_place_is_filled_again() -> None:
         finally:
             device.close()
             other.close()
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_a_lost_value_is_no_failure_of_the_device_that_needs_it(
+    monkeypatch: pytest.MonkeyPatch, is_killed: bool
+) -> None:
+    """It is told at once, and nothing is prepared again for it."""
+    monkeypatch.setattr(RemoteBuffer, "is_lost", False)  # as if the loss were noticed by the copy only
+    driver = "support.devices.buffers:create"
+    with daemon_process(driver) as (process, address), daemon_process(driver) as (_, other_address):
+        device, other = nd.connect(address), nd.connect(other_address)
+        try:
+            first, second, cpu = compiled(device), compiled(other), compiled(nd.devices()[0])
+            memory, result = shared(first, second, cpu), np.empty_like(ONES)
+            add_one(first, ONES, memory)
+            (process.kill if is_killed else process.terminate)()
+            process.wait()
+            prepared: list[RemoteDevice] = []
+            monkeypatch.setattr(RemoteDevice, "prepare_model", lambda each, *_: prepared.append(each))
+            with pytest.raises(LostValue, match="write it again"):
+                add_one(second, memory, result)
+            with pytest.raises(OpFailed, match="holds no value"):
+                add_one(cpu, memory, result)
+            for writer in (second, cpu):
+                add_one(writer, ONES, memory)
+                add_one(cpu, memory, result)
+                np.testing.assert_array_equal(result, ONES * 3)
+            assert not prepared
+        finally:
+            device.close()
+            other.close()
+
+
+def test_a_value_in_two_places_survives_one_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second, third = (KeepingDevice(name) for name in "abc")
+    compilations = [compiled(each) for each in (first, second, third)]
+    memory, result = shared(*compilations), np.empty_like(ONES)
+    add_one(compilations[0], ONES, memory)
+    add_one(compilations[1], memory, result)
+    coherent = memory.memory
+    assert isinstance(coherent, CoherentMemory)
+    lost = coherent._places[coherent._valid_place()]
+
+    def read(target: Memory) -> None:
+        raise DeadObject("gone")
+
+    monkeypatch.setattr(lost, "read", read)
+    add_one(compilations[2], memory, result)
+    np.testing.assert_array_equal(result, ONES * 3)
 
 
 def test_the_cpu_device_and_a_daemon_of_it_copy_nothing() -> None:
