@@ -253,9 +253,7 @@ class RingTarget:
         """Runs a hostile daemon against a client."""
         kept: list[tuple[socket.socket, SharedMemory]] = []
 
-        def configure(
-            _: Connection, connection: socket.socket, ring: SharedMemory, deadline_s: float | None = None
-        ) -> None:
+        def configure(_: Connection, connection: socket.socket, ring: SharedMemory, *limits: object) -> None:
             kept.append((connection.dup(), ring))
 
         honest = Connection.open_ring

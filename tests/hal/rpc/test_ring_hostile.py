@@ -536,9 +536,7 @@ class Imposter:
     """A daemon's end of a ring with given answers."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, server: DeviceServer) -> None:
-        def configure(
-            _: Connection, connection: socket.socket, ring: SharedMemory, deadline_s: float | None = None
-        ) -> None:
+        def configure(_: Connection, connection: socket.socket, ring: SharedMemory, *limits: object) -> None:
             self.connection = connection.dup()
             self.connection.settimeout(10)
             self.ring = RingEnd(ring, self.connection, RingSide.DAEMON)
