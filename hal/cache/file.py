@@ -82,12 +82,13 @@ def read_bytes(directory: int, name: str, limit: int) -> bytes:
     try:
         if status.st_size > limit:
             raise BadData(f"{name} has {status.st_size} bytes; at most {limit} are expected")
-        content = b""
-        while len(content) <= limit and (part := os.read(descriptor, limit + 1 - len(content))):
+        content, size = b"", status.st_size
+        # As much memory is allocated as is asked for.
+        while len(content) <= size and (part := os.read(descriptor, size + 1 - len(content))):
             content += part
     finally:
         os.close(descriptor)
-    if len(content) > limit:
+    if len(content) > size:
         raise BadData(f"{name} grew while it was read")
     return content
 

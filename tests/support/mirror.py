@@ -269,7 +269,6 @@ COVERED_BY: Mapping[str, str] = {
     "hal/buffers/buffer_use.py": "tests/hal/buffers/test_tracked_buffer.py",
     "hal/buffers/host_copies.py": "tests/hal/buffers/test_tracked_buffer.py",
     "hal/cache/entry.py": "tests/hal/cache/test_store.py",
-    "hal/cache/file.py": "tests/hal/cache/test_directory.py",
     "hal/cache/variants.py": "tests/hal/cache/test_registration.py",
     "hal/compiling/contract.py": "tests/hal/compiling/test_pool.py",
     "hal/compiling/job.py": "tests/hal/compiling/test_pool.py",
