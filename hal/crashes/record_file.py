@@ -16,6 +16,7 @@ import msgspec
 
 from neurald.hal.decoding import from_json
 from neurald.hal.errors import BadData, BadState
+from neurald.hal.process.files.bounded_read import read_at_most
 from neurald.hal.process.files.file_lock import ProcessLock
 from neurald.hal.process.files.private_directory import make_directory
 from neurald.hal.records import DECODE_ERRORS
@@ -141,7 +142,7 @@ class RecordFile(Generic[_Entry]):
                 status = os.fstat(descriptor)
                 if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
                     raise BadData("it is not a regular file of this user")
-                content = file.read(_MAX_FILE_BYTES + 1)
+                content = read_at_most(file, _MAX_FILE_BYTES)
             if len(content) > _MAX_FILE_BYTES:
                 raise BadData(f"it has more than {_MAX_FILE_BYTES} bytes")
             read = from_json(content, _Header)

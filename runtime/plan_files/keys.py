@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from neurald.hal.api_arguments import file_path
 from neurald.hal.errors import BadData, BadState, UnavailableDevice
+from neurald.hal.process.files.bounded_read import read_at_most
 from neurald.hal.process.files.secret_file import secret_bytes
 from neurald.hal.process.files.user_directories import configuration_directory, state_directory
 
@@ -158,7 +159,7 @@ def read_keys(path: str | os.PathLike[str]) -> tuple[bytes, ...]:
             if not stat.S_ISREG(status.st_mode):
                 raise BadData(f"{file}: it is not a regular file")
             _check(file, status)
-            content = opened.read(_MAX_FILE_BYTES + 1)
+            content = read_at_most(opened, _MAX_FILE_BYTES)
     except OSError as error:
         raise BadData(f"{file}: {error.strerror or error}") from None
     if len(content) > _MAX_FILE_BYTES:

@@ -14,6 +14,7 @@ import numpy as np
 
 from neurald.hal.decoding import converted
 from neurald.hal.errors import BadData
+from neurald.hal.process.files.bounded_read import read_at_most
 from neurald.hal.records import DECODE_ERRORS
 from neurald.service.benchmark.durations import milliseconds
 from neurald.service.tensors.files import open_regular
@@ -46,7 +47,7 @@ def read_run(path: Path) -> dict[str, Any]:
         BadData: the file is not such a document.
     """
     with open_regular(path) as file:
-        content = file.read(_MAX_BYTES + 1)
+        content = read_at_most(file, _MAX_BYTES)
     if len(content) > _MAX_BYTES:
         raise BadData(f"{path} is larger than {_MAX_BYTES} bytes")
     try:

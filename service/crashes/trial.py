@@ -38,6 +38,7 @@ from neurald.hal.model.model import Model
 from neurald.hal.model.request import Argument, Request
 from neurald.hal.model.types import Lifetime, OperandType, byte_size
 from neurald.hal.process.address import Address
+from neurald.hal.process.files.bounded_read import read_at_most
 from neurald.hal.process.own_program import find_modules_here
 from neurald.hal.process.parent import die_with
 from neurald.hal.records import DECODE_ERRORS, replace
@@ -323,7 +324,7 @@ def main() -> None:
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(str(_FIRST_TO_END), encoding="ascii")
-    job = from_msgpack(sys.stdin.buffer.read(_MAX_INPUT_BYTES), TrialJob)
+    job = from_msgpack(read_at_most(sys.stdin.buffer, _MAX_INPUT_BYTES), TrialJob)
     sys.stdout.buffer.write(msgspec.msgpack.encode(run(job)))
     sys.stdout.buffer.flush()
 

@@ -8,6 +8,7 @@ import msgspec
 from neurald.hal.decoding import from_json
 from neurald.hal.errors import BadData, UnavailableDevice
 from neurald.hal.process.address import Address
+from neurald.hal.process.files.bounded_read import read_at_most
 from neurald.hal.records import DECODE_ERRORS
 from neurald.service.manager.snapshot import DriverSnapshot
 
@@ -87,7 +88,7 @@ def read_page_state(address: str, token: str = "") -> PageState:
         try:
             connection.request("GET", "/state", headers={"Authorization": f"Bearer {token}"} if token else {})
             answer = connection.getresponse()
-            content = answer.read(_MAX_BYTES + 1)
+            content = read_at_most(answer, _MAX_BYTES)
         finally:
             connection.close()
     except (OSError, ValueError, http.client.HTTPException) as error:

@@ -12,6 +12,7 @@ from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.operations.arithmetic.quantized import dequantize
+from neurald.hal.process.files.bounded_read import read_at_most
 from neurald.service.tensors.arrays import Array
 from neurald.service.tensors.files import open_regular
 
@@ -125,7 +126,7 @@ def read_labels(path: Path) -> list[str]:
         OSError: the file cannot be read.
     """
     with open_regular(path) as file:
-        content = file.read(_MAX_LABEL_FILE_BYTES + 1)
+        content = read_at_most(file, _MAX_LABEL_FILE_BYTES)
     if len(content) > _MAX_LABEL_FILE_BYTES:
         raise BadData(f"{path} is too large for a label file (more than {_MAX_LABEL_FILE_BYTES} bytes)")
     try:

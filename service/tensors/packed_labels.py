@@ -6,6 +6,7 @@ They append a zip archive with text files to the file.
 from pathlib import Path
 from typing import BinaryIO
 
+from neurald.hal.process.files.bounded_read import read_at_most
 from neurald.service.tensors.files import open_archive, open_regular
 
 _MAX_MEMBERS = 64
@@ -44,4 +45,4 @@ def _content(file: BinaryIO) -> bytes | None:
             return None
         with archive.open(texts[0]) as member:
             # The size in the directory may be wrong.
-            return member.read(_MAX_BYTES + 1)
+            return read_at_most(member, _MAX_BYTES)

@@ -60,6 +60,7 @@ class TfliteTarget:
         self._folder = tempfile.TemporaryDirectory()
         self._path = Path(self._folder.name) / "case.tflite"
         self._references, self._compiled = CpuDevice(compiles=False), CpuDevice()
+        self._is_warm = False
 
     def paths(self) -> list[Path]:
         """Returns valid models: those in the folder, if any, and the project's own."""
@@ -80,6 +81,9 @@ class TfliteTarget:
 
     def run(self, content: bytes) -> str:
         """See `Target.run`."""
+        if not self._is_warm:
+            self._is_warm = True
+            self._warm_up()
         self._path.write_bytes(content)
         tracemalloc.start()
         try:
@@ -89,6 +93,12 @@ class TfliteTarget:
         if expected is None or model is None or zlib.crc32(content) % _COMPILED_EVERY:
             return outcome
         return self._when_compiled(model, arrays, expected)
+
+    def _warm_up(self) -> None:
+        """Runs a valid model, so that what a process imports and reads once is not counted for a case."""
+        content = self.paths()[0].read_bytes()
+        self._path.write_bytes(content)
+        self._on_references(content)
 
     def _on_references(
         self, content: bytes

@@ -1,8 +1,11 @@
 """Short fixed runs of `tests/fuzz/run.py`, tests of each kind of mutation, and of the campaign."""
 
 import json
+import os
 import random
 import struct
+import subprocess
+import sys
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -23,6 +26,8 @@ import neurald as nd
 
 #: Number of cases of each target, and minimum number of kinds of outcomes.
 SLICES = {"tflite": (100, 20), "requests": (75, 25), "ring": (40, 5), "cache": (30, 10), "npz": (200, 20)}
+#: The environment of a process that imports these tests.
+_PATHS = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 #: Number of seeds of a target that the tier `default` tries.
 _MOST_SEEDS = 20
 
@@ -37,6 +42,29 @@ def test_a_slice(name: str, tmp_path: Path) -> None:
     assert len(report.outcomes) >= kinds
     # If all inputs were refused immediately, nothing would be tested.
     assert report.corpus >= kinds
+
+
+#: Runs a model, and prints the most bytes that were counted beyond those before it.
+_FIRST_CASE = """
+import sys
+from fuzz import target_tflite
+
+peaks = []
+target_tflite._check_peak = lambda before, size: peaks.append(
+    target_tflite.tracemalloc.get_traced_memory()[1] - before
+)
+target = target_tflite.create(None)
+outcome = target.run(target.paths()[0].read_bytes())
+assert outcome.startswith("ran"), outcome
+print(max(peaks))
+"""
+
+
+@pytest.mark.slow
+def test_imports_of_the_first_case_are_not_counted() -> None:
+    """What a process does once takes most of what a small file may allocate."""
+    ran = subprocess.run([sys.executable, "-c", _FIRST_CASE], check=True, capture_output=True, env=_PATHS)
+    assert int(ran.stdout) < 1 << 20
 
 
 @pytest.mark.sampled(2)

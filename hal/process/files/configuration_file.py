@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from neurald.hal.errors import BadData, BadState
+from neurald.hal.process.files.bounded_read import read_at_most
 from neurald.hal.process.files.user_directories import configuration_directory
 
 #: Environment variables: the configuration file, and the drivers, separated by commas.
@@ -57,7 +58,7 @@ def read_configuration(path: Path, *, must_exist: bool) -> dict[str, Any]:
             # /dev/null is a file without settings.
             if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
                 raise BadData(f"the configuration file {path} is a pipe; a file is expected")
-            text = file.read(_MAX_FILE_BYTES + 1)
+            text = read_at_most(file, _MAX_FILE_BYTES)
     except FileNotFoundError:
         if must_exist:
             raise BadState(f"the configuration file {path} does not exist") from None

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from neurald.hal.errors import BadState, UnavailableDevice
+from neurald.hal.process.files.bounded_read import read_at_most
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -122,7 +123,7 @@ def read_file(path: Path, what: str, *, is_secret: bool = False) -> bytes:
                     f"{stat.S_IMODE(status.st_mode):04o}; a file of user {os.geteuid()} with mode 0600, or of "
                     "root with mode 0640, is expected (chmod 600)"
                 )
-            content = file.read(MAX_FILE_BYTES + 1)
+            content = read_at_most(file, MAX_FILE_BYTES)
     except OSError as error:
         raise BadState(f"{what} {path} cannot be read: {error.strerror or error}") from None
     if len(content) > MAX_FILE_BYTES:

@@ -27,6 +27,7 @@ from typing import Final
 import msgspec
 
 from neurald.hal.errors import BadState
+from neurald.hal.process.files.bounded_read import read_at_most
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.tensors import quoted
 from neurald.service.sandbox.kernel import system_call
@@ -161,7 +162,7 @@ class Repository:
             with os.fdopen(descriptor, "rb") as file:
                 if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                     raise ServiceError(Status.INVALID, f"{name} of {found.name} is not a regular file")
-                content = file.read(_MAX_CONFIG_BYTES + 1)
+                content = read_at_most(file, _MAX_CONFIG_BYTES)
         if len(content) > _MAX_CONFIG_BYTES:
             raise ServiceError(
                 Status.INVALID, f"{name} of {found.name} has more than {_MAX_CONFIG_BYTES} bytes"
