@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,10 +48,17 @@ QUICK_S = 2.0
 
 
 @pytest.fixture(scope="module")
-def shared_pool() -> Iterator[SessionPool]:
+def kept_pool() -> Iterator[SessionPool]:
     pool = SessionPool(DRIVER, CompilingDevice(), Limits(compile_bytes=128 << 20))
     yield pool
     pool.close()
+
+
+@pytest.fixture
+def shared_pool(kept_pool: SessionPool) -> SessionPool:
+    """A pool without processes of earlier tests: they end after they have answered."""
+    wait_until(lambda: not processes_of(kept_pool))
+    return kept_pool
 
 
 @pytest.fixture
@@ -63,9 +71,19 @@ Start = Callable[..., "Future[CompileResult]"]
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Compiles in a separate thread."""
+    """Compiles in a separate thread, at most until the test ends."""
+    sessions = []
+
+    def started(
+        pool: SessionPool, session: Session, *arguments: Any, **options: Any
+    ) -> Future[CompileResult]:
+        sessions.append(session)
+        return threads.submit(compiled, pool, session, *arguments, **options)
+
     with ThreadPoolExecutor(16) as threads:
-        yield lambda *arguments, **options: threads.submit(compiled, *arguments, **options)
+        yield started
+        for session in sessions:
+            session.close()
 
 
 def compiled(
@@ -278,6 +296,7 @@ def test_the_process_that_forks_is_started_again(
     compiled(shared_pool, session, doing("echo"))
     before = shared_pool.pool.process
     assert before is not None
+    wait_until(lambda: not processes_of(shared_pool))
     future = start(shared_pool, session, doing("spin"))
     wait_until(lambda: processes_of(shared_pool))
     (child,) = processes_of(shared_pool)
