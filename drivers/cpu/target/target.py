@@ -58,7 +58,9 @@ class Target(Struct, frozen=True, kw_only=True):
         return self.vector_bytes == _CACHE_LINE_BYTES
 
 
-_AVX512 = frozenset(("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512cd", "fma", "f16c"))
+#: What LLVM uses on the processors that are named below. A hypervisor may hide single features.
+_AVX2 = frozenset(("avx2", "fma", "f16c", "abm", "bmi1", "bmi2", "movbe", "popcnt"))
+_AVX512 = _AVX2 | {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512cd"}
 
 #: In descending order of preference.
 TARGETS: Mapping[str, Target] = {
@@ -107,7 +109,7 @@ TARGETS: Mapping[str, Target] = {
             registers=16,
             has_fma=True,
             has_half=True,
-            needs=frozenset(("avx2", "fma", "f16c", "bmi2")),
+            needs=_AVX2,
         ),
         Target(
             name="aarch64i8mm",

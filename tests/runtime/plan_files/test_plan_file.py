@@ -1,16 +1,22 @@
 import os
 import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from support.cpu.native import RUNNABLE
 from support.devices.caching import CachingDevice
 from support.errors import error_code
 from support.models.graphs import candidate, model
 
 import neurald as nd
+from neurald.drivers.cpu.artifact import read_artifact
+from neurald.drivers.cpu.device import CpuDevice
+from neurald.drivers.cpu.target.target import Target
+from neurald.hal.device import Artifact, PrepareOptions
 from neurald.hal.errors import BadData, BadState, OpFailed
 from neurald.hal.errors import ResultCode as Code
 from neurald.runtime.partitioning.partitioner import PartitionResult
@@ -131,6 +137,49 @@ def test_another_version_of_a_driver_compiles_with_the_reason(tmp_path: Path) ->
     same = CachingDevice(version="1")
     assert nd.load_plan(path, [same]).report.steps[0].cache is CacheOutcome.HIT
     assert (len(same.compiled), len(same.loaded)) == (0, 1)
+
+
+@pytest.mark.parametrize("used", RUNNABLE, ids=[each.name for each in RUNNABLE])
+@pytest.mark.parametrize("made", RUNNABLE, ids=[each.name for each in RUNNABLE])
+def test_code_for_other_features_of_the_processor_is_not_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: Target, used: Target
+) -> None:
+    path = tmp_path / "digits.plan"
+    nd.save_plan(MODEL, path, [cpu_with(made, monkeypatch)])
+    device, loaded = cpu_with(used, monkeypatch), list[str]()
+    restored = CpuDevice.prepare_model_from_cache
+
+    def noted(self: CpuDevice, artifact: Artifact, options: PrepareOptions) -> Any:
+        loaded.append(read_artifact(artifact).executable.target)
+        return restored(self, artifact, options)
+
+    monkeypatch.setattr(CpuDevice, "prepare_model_from_cache", noted)
+    compilation = nd.load_plan(path, [device])
+    (report,) = compilation.report.steps
+    assert set(loaded) <= {used.name}
+    if made is used:
+        assert (report.cache, report.reason) == (CacheOutcome.HIT, "")
+    else:
+        assert report.cache is CacheOutcome.MISS
+        assert re.search(rf"device version changed from .*{made.name}\b.* to .*{used.name}\b", report.reason)
+        assert "planned again: cpu has version" in str(compilation.explain())
+    np.testing.assert_allclose(compilation.run(inputs(compilation))[0], expected(), atol=1e-6)
+
+
+def cpu_with(target: Target, monkeypatch: pytest.MonkeyPatch) -> CpuDevice:
+    """Returns the CPU device of a processor that has only the features that a target needs."""
+    monkeypatch.setattr("neurald.drivers.cpu.target.target.features", lambda: target.needs)
+    device = CpuDevice()
+    assert target.name in device.version
+    return device
+
+
+def test_a_device_more_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "digits.plan"
+    nd.save_plan(MODEL, path)
+    compilation = nd.load_plan(path, [CachingDevice(), nd.devices()[0]])
+    (report,) = compilation.report.steps
+    assert (report.device, report.cache) == ("cpu", CacheOutcome.HIT)
 
 
 def test_a_device_that_is_missing_is_replaced(tmp_path: Path) -> None:
