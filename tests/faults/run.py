@@ -7,6 +7,7 @@
     .venv/bin/python tests/faults/run.py --matrix --count 1000 --json matrix.json
     .venv/bin/python tests/faults/run.py --kills --seconds 280 --json kills.json
     .venv/bin/python tests/faults/run.py --plans --seconds 60 --json plans.json
+    .venv/bin/python tests/faults/run.py --receipts 100000 --json receipts.json
     .venv/bin/python tests/faults/run.py --heal --device opencl --count 20 --json heal.json
     .venv/bin/python tests/faults/run.py --swaps --count 1000 --json swaps.json
     .venv/bin/python tests/faults/run.py --updates --count 100000 --clients 64 --json updates.json
@@ -29,7 +30,8 @@ computations. With `--soak` clients use a daemon for a long time, and its resour
 stopped while clients call it in every way (`service_kills.py`). With `--matrix` each of six faults
 strikes in each of eight phases of a call, under the service manager (`managed/matrix.py`), in as
 many jobs as the cores allow (`managed/matrix_jobs.py`). With `--plans` drivers of plans over several
-devices are killed, stopped, hang and lie (`plans/play.py`). With `--heal` the process of an installed
+devices are killed, stopped, hang and lie (`plans/play.py`); with `--receipts` all calls are
+executions with receipts, until there are so many. With `--heal` the process of an installed
 driver is killed and stopped during executions on its device (`managed/heal.py`). With `--updates` a
 driver is replaced again and again while its clients call (`managed/update.py`). With `--swaps` the
 first tiers of models are replaced by optimised code under threads, while compiling processes and
@@ -219,6 +221,12 @@ def main() -> int:
         help="play only these cells of the matrix, such as 'endless, drain'",
     )
     parser.add_argument("--plans", action="store_true", help="let faults strike drivers of plans in place")
+    parser.add_argument(
+        "--receipts",
+        type=int,
+        default=0,
+        help="the same until so many executions have a receipt, and nothing else is called",
+    )
     parser.add_argument("--kills", action="store_true", help="kill an execution service in place")
     parser.add_argument("--heal", action="store_true", help="kill and stop an installed driver in place")
     parser.add_argument("--device", default="opencl", help="the name of that driver and its device")
@@ -254,8 +262,10 @@ def main() -> int:
             arguments.minutes,
             arguments.json,
         )
-    if arguments.plans:
-        return play.main(arguments.seconds, arguments.seed, arguments.slack, arguments.json)
+    if arguments.plans or arguments.receipts:
+        return play.main(
+            arguments.seconds, arguments.seed, arguments.slack, arguments.json, arguments.receipts
+        )
     if arguments.heal:
         return heal.main(arguments.device, arguments.count, arguments.slack, arguments.json)
     if arguments.updates:

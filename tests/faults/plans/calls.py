@@ -4,7 +4,7 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from neurald.hal.memory.pool import Memory
 from neurald.runtime.costs import store
 from neurald.runtime.costs.table import Average, CostTable, DeviceLink
 from neurald.runtime.costs.work import kind_of, work_of
+from neurald.runtime.execution.measurement.receipt import StepReceipt
 
 START_S = 60.0
 #: For how long a device is slow or not.
@@ -156,14 +157,24 @@ class Calls:
             begun_s = time.monotonic()
             execution.compute()
             self._check("receipts", output, right, begun_s)
-            calls = [call for step in execution.receipt.steps for call in step.calls]
+            steps = execution.receipt.steps
+            calls = [call for step in steps for call in step.calls]
             with self._lock:
+                self.check_receipt(steps)
                 for call in calls:
                     self._called[call.device] += 1
                     if call.error:
                         self.report.substituted += 1
                     else:
                         self.report.on_devices[call.device] += 1
+
+    def check_receipt(self, steps: Sequence[StepReceipt]) -> None:
+        """Finds steps of a successful execution that did not succeed once, on the device that is told."""
+        is_whole = any(step.step < 0 for step in steps)  # the CPU device ran the model in their place
+        for step in steps:
+            right = [call.device for call in step.calls if not call.error]
+            if right != [step.ran_on] and (step.step < 0 or not is_whole or right):
+                self.report.wrong.append(f"step {step.step} ran on {step.ran_on!r}, and {right} succeeded")
 
     def stream(self, number: int) -> None:
         """Streams inputs, whose outputs must come in order."""

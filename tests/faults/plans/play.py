@@ -2,7 +2,8 @@
 
 Drivers are killed, stopped, and hang; two of them lie to one model. Nothing may be wrong, lost, late
 or leaked, and receipts must agree with what the devices counted: each execution whose success a
-receipt tells has ended there, and none has begun there that no receipt tells.
+receipt tells has ended there, and none has begun there that no receipt tells. All threads may also
+execute with receipts alone, until there are so many.
 """
 
 import gc
@@ -45,6 +46,8 @@ _WARM_UP_S = 5.0
 _SPARE_THREADS = 4
 _SPARE_DESCRIPTORS = 8
 _SPARE_BYTES = 64 << 20
+#: Threads that execute with receipts, where nothing else is called.
+_RECEIPT_THREADS = 4
 
 
 class _Play:
@@ -54,26 +57,38 @@ class _Play:
         calls: what calls plans.
         drivers: that faults strike.
         chance: decides which, and when.
+        has_receipts_only: whether all calls are executions with receipts.
     """
 
-    def __init__(self, calls: Calls, drivers: Sequence[DriverProcess], chance: random.Random) -> None:
+    def __init__(
+        self, calls: Calls, drivers: Sequence[DriverProcess], chance: random.Random, has_receipts_only: bool
+    ) -> None:
         self._calls = calls
         self._drivers = drivers
         self._chance = chance
+        self._kinds: list[Callable[[int], None]] = (
+            [calls.receipts] * _RECEIPT_THREADS
+            if has_receipts_only
+            else [
+                *(calls.receipts, calls.receipts, calls.stream, calls.verified, calls.drifting, calls.runs),
+                *(calls.compiles, calls.limited, calls.cancelled, calls.tried, calls.lied, calls.shared),
+            ]
+        )
 
-    def go(self, seconds: float) -> None:
-        """Does all kinds of calls at once, and lets faults strike meanwhile."""
+    def go(self, seconds: float, receipts: int = 0) -> None:
+        """Does all kinds of calls at once, and lets faults strike meanwhile.
+
+        Args:
+            seconds: for how long at least.
+            receipts: how many executions with receipts there must be in all.
+        """
         calls, chance = self._calls, self._chance
-        kinds: list[Callable[[int], None]] = [
-            *(calls.receipts, calls.receipts, calls.stream, calls.verified, calls.drifting, calls.runs),
-            *(calls.compiles, calls.limited, calls.cancelled, calls.tried, calls.lied, calls.shared),
-        ]
         calls.ended.clear()
         for driver in self._drivers:
             driver.connect()
         threads = [
             threading.Thread(target=self._guarded, args=(kind, number * 10**6))
-            for number, kind in enumerate(kinds)
+            for number, kind in enumerate(self._kinds)
         ]
         calls.ready = threading.Barrier(len(threads) + 1)
         for thread in threads:
@@ -81,7 +96,9 @@ class _Play:
         with suppress(threading.BrokenBarrierError):  # the report has the failure
             calls.ready.wait(START_S)
         end_s = time.monotonic() + seconds
-        while time.monotonic() < end_s and not calls.ended.wait(chance.uniform(*_PAUSES_S)):
+        while (
+            time.monotonic() < end_s or calls.report.calls["receipts"] < receipts
+        ) and not calls.ended.wait(chance.uniform(*_PAUSES_S)):
             self._strike(chance.choice(self._drivers), chance.choice(_FAULTS))
         calls.ended.set()
         for thread in threads:
@@ -125,16 +142,17 @@ class _Play:
             calls.ready.abort()
 
 
-def main(seconds: float, seed: int, slack: float, file: Path | None) -> int:
+def main(seconds: float, seed: int, slack: float, file: Path | None, receipts: int = 0) -> int:
     """Plays and prints the report; returns the exit status.
 
     Args:
-        seconds: for how long.
+        seconds: for how long, unless a number of receipts ends the play.
         seed: of the faults.
         slack: factor of the limits of times.
         file: for the report in JSON as well; None for none.
+        receipts: see `play`.
     """
-    report = play(seconds, seed)
+    report = play(0.0 if receipts else seconds, seed, receipts)
     report.wrong += too_late(report, slack)
     text = json.dumps(report.document(), indent=2) + "\n"
     sys.stdout.write(text)
@@ -162,21 +180,28 @@ def too_late(report: PlanReport, slack: float) -> list[str]:
     ]
 
 
-def play(seconds: float, seed: int = 1) -> PlanReport:
-    """Runs plans for some time while faults strike; returns what happened."""
+def play(seconds: float, seed: int = 1, receipts: int = 0) -> PlanReport:
+    """Runs plans for some time while faults strike; returns what happened.
+
+    Args:
+        seconds: for how long at least.
+        seed: of the faults.
+        receipts: if not 0, nothing is called but executions with receipts, until there are so many.
+    """
     chance = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="np") as name, ExitStack() as stack:
         folder = Path(name)
-        drivers = [DriverProcess(each, folder, chance) for each in DRIVERS]
+        names = [kind.name.lower() for kind in KINDS] if receipts else list(DRIVERS)
+        drivers = [DriverProcess(each, folder, chance) for each in names]
         for driver in drivers:
             stack.callback(driver.stop)
         calls = Calls(folder, {driver.name: driver.connect() for driver in drivers})
-        playing = _Play(calls, drivers, chance)
+        playing = _Play(calls, drivers, chance, has_receipts_only=bool(receipts))
         # Threads and connections of the first calls and faults may stay.
         playing.go(_WARM_UP_S)
         before, entries = Held.here(), shared_memory_entries()
         if not calls.report.wrong:
-            playing.go(seconds)
+            playing.go(seconds, receipts)
         calls.compare_counts()
         calls.report.wrong += _leaks(before, entries)
         return calls.report
