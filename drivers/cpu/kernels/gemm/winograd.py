@@ -6,7 +6,8 @@ transformed at compile time, in 16 matrix products with a row per tile. The 16 s
 then transformed to its results. This takes 16 multiplications per tile instead of 36.
 
 Terms are differences of pixels, so sums are off by a few more units in the last place, and infinite
-pixels may yield NaN instead of infinity.
+pixels would yield NaN instead of infinity, or the limit of an activation. So the results of a tile
+that are not all finite are computed again as sums of products (`tile_sums`).
 
 Source: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2015.
 """
@@ -41,6 +42,7 @@ from neurald.drivers.cpu.kernels.common.window import (
     window_dimensions,
 )
 from neurald.drivers.cpu.kernels.gemm.micro_kernel import FloatMicroKernel, TileShape, WeightLayout
+from neurald.drivers.cpu.kernels.gemm.tile_sums import tile_sums
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.records import replace
@@ -155,6 +157,8 @@ def routine(kernel: Kernel, node: Convolution, target: Target) -> Routine | None
     constant = node.weights.constant
     assert constant is not None  # noqa: S101 - implied by the plan
     weights = _transformed(constant, node.weights.name, plan)
+    if weights is None:
+        return None
     arguments = arguments_with(kernel, (node.input, weights))
     writer = _WinogradWriter(kernel, node, plan, weights, arguments, target)
     writer.write()
@@ -165,6 +169,7 @@ def routine(kernel: Kernel, node: Convolution, target: Target) -> Routine | None
         work_items=math.prod(plan.extents),
         cost_ns=cost_ns(plan.cycles, arguments),
         declarations=frozenset(writer.code.declarations),
+        subroutines=frozenset(writer.code.subroutines),
         scratch_bytes=writer.scratch_bytes,
         label=f"Winograd, {plan.capacity} tiles of {_TILE_SIZE} x {_TILE_SIZE} positions and "
         f"{register_tile.vectors} x {register_tile.lanes} channels",
@@ -223,12 +228,18 @@ def _plan(node: Convolution, target: Target) -> _WinogradPlan | None:
     )
 
 
-def _transformed(weights: np.ndarray, name: str, plan: _WinogradPlan) -> Value:
-    """Returns the transformed weights: (panels, 16, depth, channels of a panel)."""
+def _transformed(weights: np.ndarray, name: str, plan: _WinogradPlan) -> Value | None:
+    """Returns the transformed weights: (panels, 16, depth, channels of a panel).
+
+    Returns None if they are not all finite: the weights do not follow from them then.
+    """
     transform = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
     outputs, rows, columns, depth = weights.shape
     taps = weights.astype(np.float64).reshape(outputs, rows * columns, depth)
-    points = (np.kron(transform, transform) @ taps).astype(np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):
+        points = (np.kron(transform, transform) @ taps).astype(np.float32)
+    if not np.isfinite(points).all():
+        return None
     panels = points[channels_of(plan.register_tile, outputs)]
     array = np.ascontiguousarray(panels.transpose(0, 2, 3, 1))
     return Value(array.shape, Scalar.FLOAT32, array, name)
@@ -239,7 +250,7 @@ class _WinogradWriter:
 
     A work item is a part of a block of tiles with a panel. Consecutive ones with the same part of a
     block use the same transformed pixels. Scratch memory holds zeros for pixels outside the image,
-    the transformed pixels of a block, and the sums of a panel.
+    the transformed pixels of a block, the sums of a panel, and results that are computed again.
     """
 
     def __init__(
@@ -261,9 +272,12 @@ class _WinogradWriter:
         self._single = Vector(self.code, target, 1)
         matrix = plan.product.depth * _FLOAT_BYTES
         sums = matrix + _POINTS * plan.matrix_bytes
-        self.scratch_bytes = sums + _POINTS * plan.sums_bytes
+        again = sums + _POINTS * plan.sums_bytes
+        self.scratch_bytes = again + _TILE_SIZE**2 * plan.register_tile.lanes * _FLOAT_BYTES
         self._matrix = address(self.code, "%scratch", str(matrix))
         self._sums = address(self.code, "%scratch", str(sums))
+        #: The results of a tile that is computed again.
+        self._again = address(self.code, "%scratch", str(again))
 
     def write(self) -> None:
         """Writes the instructions for the range of work items."""
@@ -329,15 +343,13 @@ class _WinogradWriter:
     def _write_pixels(self, first: str, parts: tuple[str, str]) -> None:
         """Transforms the pixels of parts of a block."""
         code, plan, product = self.code, self._plan, self._plan.product
-        sides = (plan.rows, product.row_bytes), (plan.columns, product.pixel_bytes - _GAP_BYTES)
-        with self._each_tile(first, parts) as (number, (image, *tile)):
+        with self._each_tile(first, parts) as (number, place):
             to = address(code, self._matrix, multiple(code, number, product.pixel_bytes))
-            offsets, inside = [multiple(code, image, product.image_bytes)], []
-            for index, (side, step) in zip(tile, sides, strict=True):
-                start = total(code, multiple(code, index, _TILE_SIZE), str(-side.padding_before))
-                offsets.append(multiple(code, start, step))
-                inside.append([self._is_inside(total(code, start, str(n)), side) for n in range(_PIXELS)])
-            corner = address(code, self._source, *offsets)
+            corner, starts = self._corner(place)
+            inside = [
+                [self._is_inside(total(code, start, str(n)), side) for n in range(_PIXELS)]
+                for start, side in zip(starts, (plan.rows, plan.columns), strict=True)
+            ]
             pixels = [
                 str(row * product.row_bytes + column * (product.pixel_bytes - _GAP_BYTES))
                 for row in range(_PIXELS)
@@ -355,6 +367,22 @@ class _WinogradWriter:
                     ],
                     to,
                 )
+
+    def _corner(self, place: tuple[str, str, str]) -> tuple[str, list[str]]:
+        """Returns the address of a tile's first pixel, and its row and column, which may be negative.
+
+        Args:
+            place: the image, row and column of the tile.
+        """
+        code, plan, product = self.code, self._plan, self._plan.product
+        sides = (plan.rows, product.row_bytes), (plan.columns, product.pixel_bytes - _GAP_BYTES)
+        image, *tile = place
+        offsets, starts = [multiple(code, image, product.image_bytes)], []
+        for index, (side, step) in zip(tile, sides, strict=True):
+            start = total(code, multiple(code, index, _TILE_SIZE), str(-side.padding_before))
+            offsets.append(multiple(code, start, step))
+            starts.append(start)
+        return address(code, self._source, *offsets), starts
 
     def _is_inside(self, index: str, side: WindowDimension) -> str:
         """Returns an i1 that is true for a pixel on the image.
@@ -472,10 +500,65 @@ class _WinogradWriter:
                 ]
                 rows = transform([loaded[start : start + _PIXELS] for start in range(0, _POINTS, _PIXELS)])
                 columns = transform(list(zip(*rows, strict=True)))
-                for right, values in enumerate(columns):
-                    for below, value in enumerate(values):
-                        target = (image, row, column), (below, right)
-                        self._write_result(value, target, total(code, channel, str(offset)))
+                found = [value for values in columns for value in values]
+                found = self._finite_or_summed(found, (image, row, column), panel, each)
+                for number_of_result, value in enumerate(found):
+                    right, below = divmod(number_of_result, _TILE_SIZE)
+                    target = (image, row, column), (below, right)
+                    self._write_result(value, target, total(code, channel, str(offset)))
+
+    def _finite_or_summed(
+        self, found: Sequence[str], place: tuple[str, str, str], panel: str, vector: int
+    ) -> list[str]:
+        """Returns the results of a tile, computed as sums of products if they are not all finite.
+
+        Args:
+            found: the results, column by column.
+            place: the image, row and column of the tile.
+            panel: the panel.
+            vector: the vector of the panel's channels.
+        """
+        code, plan, v, register_tile = self.code, self._plan, self._v, self._plan.register_tile
+        product, vector_bytes = plan.product, register_tile.lanes * _FLOAT_BYTES
+        together = found[0]
+        for each in found[1:]:
+            together = v.binary("fadd", "float", together, each)
+        # A number times 0 is 0, and anything else NaN.
+        nothing = v.binary("fmul", "float", together, v.number("float", 0))
+        is_other = v.any_lane(v.compare("uno", "float", nothing, nothing))
+        times = code.value(f"zext i1 {is_other} to i64")
+        kept = [(v.type("float"), each) for each in found]
+        with code.loop("0", times, kept, may_be_empty=True) as once:
+            # What depends on the counter is only computed in the loop.
+            image, row, column, here = (
+                code.fresh(f"add i64 {each}, {once.index}") for each in (*place, panel)
+            )
+            corner, starts = self._corner((image, row, column))
+            row_bytes = register_tile.width * _FLOAT_BYTES
+            point_bytes = product.depth * row_bytes
+            at = multiple(code, here, _POINTS * point_bytes)
+            numbers = (
+                *starts,
+                plan.rows.length,
+                plan.columns.length,
+                product.row_bytes,
+                product.pixel_bytes - _GAP_BYTES,
+                product.depth,
+                row_bytes,
+                point_bytes,
+            )
+            code.call(
+                tile_sums(self._target, register_tile.lanes),
+                corner,
+                "%scratch",
+                address(code, self._weights, at, str(vector * vector_bytes)),
+                self._again,
+                *map(str, numbers),
+            )
+            once.results = [
+                self._load(address(code, self._again, str(each * vector_bytes))) for each in range(len(found))
+            ]
+        return once.results
 
     def _write_result(
         self, value: str, target: tuple[tuple[str, str, str], tuple[int, int]], channel: str

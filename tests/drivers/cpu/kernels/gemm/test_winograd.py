@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from support.compiler.contractions import Case
 from support.cpu.float_kernels import TARGETS, check, windows
-from support.cpu.native import run
+from support.cpu.native import Array, run
+from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.graph import Convolution
 from neurald.drivers.cpu.kernels.gemm import winograd
@@ -63,6 +64,67 @@ def test_when_it_is_used(target: Target) -> None:
         windows((1, 3, 3, many), (many, 3, 3, many)),
     ]
     assert [case.label for case in others if is_used(case, target)] == []
+
+
+def _summed(image: Array, weights: Array, bias: Array, pad: int) -> Array:
+    """Returns a convolution with its bias and limit, term by term."""
+    padded = np.pad(image.astype(np.float64), ((0, 0), (pad, pad), (pad, pad), (0, 0)))
+    height, width = (length - 2 for length in padded.shape[1:3])
+    total = np.zeros((image.shape[0], height, width, weights.shape[0]))
+    for row, column in np.ndindex(3, 3):
+        pixels = padded[:, row : row + height, column : column + width, None, :]
+        total += (pixels * weights[:, row, column].astype(np.float64)).sum(-1)
+    return np.asarray(np.maximum(total + bias, 0))
+
+
+@sweep("special", [(np.inf,), (-np.inf,), (np.nan,), (np.inf, -np.inf, np.nan), (3e38, -3e38, 1e38)])
+def test_special_numbers(target: Target, special: tuple[float, ...]) -> None:
+    """Sums of the pixels of a window, without those beside it, and with weights of 0."""
+    lanes = target.lanes(4)
+    for shape, channels, pad in (((2, 7, 9, lanes), 3 * lanes, 1), ((1, 12, 70, lanes), lanes, 0)):
+        case = windows(shape, (channels, 3, 3, lanes), pad=pad)
+        node = case.kernel.contraction
+        assert isinstance(node, Convolution)
+        weights = node.weights.constant
+        assert weights is not None
+        rng = np.random.default_rng(len(special))
+        weights[rng.random(weights.shape) < 0.3] = 0
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(winograd, "_MAX_RELATIVE_COST", float("inf"))
+            routine = routine_for(case.kernel, target)
+        assert routine is not None
+        assert routine.label.startswith("Winograd")
+        ((source, image),) = case.arrays.items()
+        image = np.where(rng.random(image.shape) < 0.02, rng.choice(special, image.shape), image)
+        result, _ = run(routine, {source: image.astype(np.float32)}, target)
+        bias = next(each.constant for each in routine.arguments if each.shape == (channels,))
+        assert bias is not None
+        with np.errstate(all="ignore"):
+            expected = _summed(image.astype(np.float32), weights, bias, pad)
+            is_large = np.abs(expected) > 1e37
+        if np.isfinite(special).all():
+            # Results that a large pixel enters have its rounding errors, and may be infinite.
+            scale = _summed(np.abs(image), np.ones_like(weights), bias, pad)
+            is_sure = scale < 1e37
+            assert np.isfinite(result[is_sure]).all()
+            np.testing.assert_allclose(result[is_sure], expected[is_sure], rtol=1e-4, atol=1e-4)
+            assert is_large.any()
+        else:
+            np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
+            assert not np.isfinite(expected).all()
+
+
+def test_weights_that_are_not_finite(target: Target) -> None:
+    """Infinite ones, and those whose sums are."""
+    many = 8 * target.lanes(4)
+    for special in (np.inf, np.nan, 3e38):
+        case = windows((1, 28, 28, many), (many, 3, 3, many), pad=1)
+        node = case.kernel.contraction
+        assert isinstance(node, Convolution)
+        assert is_used(case, target)
+        assert node.weights.constant is not None
+        node.weights.constant[3, :, :, 5] = special
+        assert not is_used(case, target)
 
 
 def test_weights_that_would_become_too_large(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
