@@ -142,6 +142,18 @@ def serve(
             show_default=False,
         ),
     ] = None,
+    http_header_forward_pattern: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REGEX",
+            help="Headers over HTTP in whose names this pattern is found become parameters of inferences.",
+            show_default=False,
+        ),
+    ] = None,
+    grpc_header_forward_pattern: Annotated[
+        str | None,
+        typer.Option(metavar="REGEX", help="The same for metadata over gRPC.", show_default=False),
+    ] = None,
     trace_config: Annotated[
         list[str] | None,
         typer.Option(
@@ -262,6 +274,8 @@ def serve(
             auth_token_file=None if auth_token_file is None else str(auth_token_file),
             http_restricted_api=tuple(http_restricted_api) if http_restricted_api else None,
             grpc_restricted_protocol=tuple(grpc_restricted_protocol) if grpc_restricted_protocol else None,
+            http_header_forward_pattern=http_header_forward_pattern,
+            grpc_header_forward_pattern=grpc_header_forward_pattern,
             insecure=insecure,
             limits=parsed_limits(limits),
             trace=parsed_trace(trace_config or ()),

@@ -60,6 +60,8 @@ def service_settings(configuration: "Configuration") -> "ServiceSettings | None"
         allow_client_shm=chosen.allow_client_shm,
         http_restricted_api=chosen.http_restricted_api,
         grpc_restricted_protocol=chosen.grpc_restricted_protocol,
+        http_header_forward_pattern=chosen.http_header_forward_pattern,
+        grpc_header_forward_pattern=chosen.grpc_header_forward_pattern,
         tls_certificate="" if files is None else str(files.certificate),
         tls_key="" if files is None else str(files.key),
         tls_authority="" if files is None else str(files.authority),

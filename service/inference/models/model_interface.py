@@ -121,7 +121,7 @@ class ModelInterface:
             if note_run is not None:
                 note_run(record, outputs, tuple(self._outputs))
             parameters: dict[str, Parameter] = {}
-            if request.parameters.get(RECEIPT):
+            if _is_true(request.parameters.get(RECEIPT)):
                 parameters[RECEIPT] = _receipt_text(record)
             if "binary_data_output" in request.parameters:
                 parameters["binary_data_output"] = request.parameters["binary_data_output"]
@@ -180,6 +180,11 @@ class ModelInterface:
             data, shape = classes_of(output, wanted, labels, is_batched=self._max_batch_size > 0)
             datatype = "BYTES"
         return OutputTensor(name=described.name, datatype=datatype, shape=shape, data=data, wanted=wanted)
+
+
+def _is_true(value: Parameter | None) -> bool:
+    """Returns whether a parameter is true, which headers are as text."""
+    return value == "true" if isinstance(value, str) else bool(value)
 
 
 def _receipt_text(record: RunRecord) -> str:

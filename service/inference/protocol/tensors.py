@@ -157,6 +157,18 @@ class InferenceRequest(Struct, frozen=True, kw_only=True):
         """Returns the request as one of a trace, in its place; itself if there is none."""
         return replace(self, trace_id=trace_id) if trace_id else self
 
+    def with_parameters(self, added: dict[str, Parameter]) -> "InferenceRequest":
+        """Returns the request with more parameters, which replace its own; itself if there are none.
+
+        Raises:
+            ServiceError: there are too many.
+        """
+        if not added:
+            return self
+        parameters = {**self.parameters, **added}
+        require_few_parameters(len(parameters))
+        return replace(self, parameters=parameters)
+
     def release(self) -> None:
         """Says that it has ended, so that the regions of its tensors may go."""
         for given in self.inputs:

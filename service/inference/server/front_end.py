@@ -25,6 +25,7 @@ from neurald.hal.rpc.transport.tls_files import TlsFiles
 from neurald.service.inference.models.registry import Registry
 from neurald.service.inference.models.worker_pool import WorkerPool
 from neurald.service.inference.repository.folders import Repository
+from neurald.service.inference.server.admission.header_forwarding import ForwardedHeaders
 from neurald.service.inference.server.admission.request_budget import RequestBudget
 from neurald.service.inference.server.admission.restrictions import Restrictions
 from neurald.service.inference.server.calls.calls import Calls
@@ -186,7 +187,12 @@ class FrontEnd:
         restrictions = Restrictions(
             settings.grpc_restricted_protocol, noun="protocol", prefix=GRPC_HEADER_PREFIX
         )
-        service = V2Service(calls, regions, budget, settings.token, restrictions)
+        forwarded = ForwardedHeaders(
+            settings.grpc_header_forward_pattern,
+            option="--grpc-header-forward-pattern",
+            secret=restrictions.header_names,
+        )
+        service = V2Service(calls, regions, budget, settings.token, restrictions, forwarded)
         server.add_generic_rpc_handlers((service.handlers(),))
         readiness = ReadinessHealth(lambda: calls.is_ready)
         health_pb2_grpc.add_HealthServicer_to_server(readiness, server)
@@ -213,13 +219,19 @@ class FrontEnd:
 
         settings = self._settings
         address = checked_address(settings.http, settings)
+        restrictions = Restrictions(settings.http_restricted_api, noun="API")
         app = HttpApp(
             calls,
             regions,
             budget,
             message_bytes=settings.limits.message_bytes,
             token=settings.token,
-            restrictions=Restrictions(settings.http_restricted_api, noun="API"),
+            restrictions=restrictions,
+            forwarded=ForwardedHeaders(
+                settings.http_header_forward_pattern,
+                option="--http-header-forward-pattern",
+                secret=restrictions.header_names,
+            ),
         )
         listener = _listening(address)
         server = _http_server(app, listener, settings, self._most_connections)

@@ -19,6 +19,7 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True):
         allow_control: whether clients may load and unload models.
         allow_client_shm: whether clients on this host may name shared memory.
         http_restricted_api, grpc_restricted_protocol: see `Restrictions`.
+        http_header_forward_pattern, grpc_header_forward_pattern: see `ForwardedHeaders`.
         tls_certificate, tls_key, tls_authority: files for TLS; empty without.
         token: the token that clients must send; empty for none.
         insecure: whether other hosts are served without TLS or a token.
@@ -39,6 +40,8 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True):
     allow_client_shm: bool = False
     http_restricted_api: tuple[str, ...] = ()
     grpc_restricted_protocol: tuple[str, ...] = ()
+    http_header_forward_pattern: str = ""
+    grpc_header_forward_pattern: str = ""
     tls_certificate: str = ""
     tls_key: str = ""
     tls_authority: str = ""

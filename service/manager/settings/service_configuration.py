@@ -23,6 +23,8 @@ OPTIONS: Final = {
     "allow_client_shm": "--allow-client-shm",
     "http_restricted_api": "--http-restricted-api",
     "grpc_restricted_protocol": "--grpc-restricted-protocol",
+    "http_header_forward_pattern": "--http-header-forward-pattern",
+    "grpc_header_forward_pattern": "--grpc-header-forward-pattern",
     "tls": "--tls",
     "auth_token_file": "--auth-token-file",
     "insecure": "--insecure",
@@ -89,6 +91,8 @@ class ServiceTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     allow_client_shm: bool | None = None
     http_restricted_api: tuple[str, ...] | None = None
     grpc_restricted_protocol: tuple[str, ...] | None = None
+    http_header_forward_pattern: str | None = None
+    grpc_header_forward_pattern: str | None = None
     tls: str | None = None
     auth_token_file: str | None = None
     insecure: bool | None = None
@@ -107,6 +111,8 @@ class ServiceConfiguration(msgspec.Struct, frozen=True, kw_only=True):
         model_control: whether clients may load and unload models.
         allow_client_shm: whether clients may name shared memory.
         http_restricted_api, grpc_restricted_protocol: groups of calls that need a header.
+        http_header_forward_pattern, grpc_header_forward_pattern: names of headers that become
+            parameters of inferences.
         tls: the folder of a certificate, for encrypted connections; empty for none.
         auth_token_file: the file with the token that clients send; empty for none.
         insecure: whether other hosts are served without encryption.
@@ -123,6 +129,8 @@ class ServiceConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     allow_client_shm: bool = False
     http_restricted_api: tuple[str, ...] = ()
     grpc_restricted_protocol: tuple[str, ...] = ()
+    http_header_forward_pattern: str = ""
+    grpc_header_forward_pattern: str = ""
     tls: str = ""
     auth_token_file: str = ""
     insecure: bool = False

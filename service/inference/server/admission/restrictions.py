@@ -64,6 +64,11 @@ class Restrictions:
                     )
                 self._headers[group] = expected
 
+    @property
+    def header_names(self) -> tuple[str, ...]:
+        """The names of the headers, in lower case."""
+        return tuple(name for name, _ in self._headers.values())
+
     def require(self, group: str, find: FindHeader) -> None:
         """Raises ServiceError if a group is restricted, and the client has not sent its header."""
         expected = self._headers.get(group)

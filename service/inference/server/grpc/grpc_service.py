@@ -26,6 +26,7 @@ from neurald.service.inference.protocol.known_requests import MAX_KNOWN_BYTES, K
 from neurald.service.inference.protocol.messages import SERVICE, message_type
 from neurald.service.inference.protocol.tensors import InferenceRequest
 from neurald.service.inference.protocol.trace_context import trace_id_of
+from neurald.service.inference.server.admission.header_forwarding import ForwardedHeaders
 from neurald.service.inference.server.admission.request_budget import RequestBudget
 from neurald.service.inference.server.admission.restrictions import Restrictions
 from neurald.service.inference.server.calls.calls import Calls, model_parameters
@@ -99,6 +100,7 @@ class V2Service:
         budget: memory of all requests that are there at once.
         token: the token that clients must send; empty for none.
         restrictions: the restrictions of calls to some clients.
+        forwarded: the metadata that become parameters of inferences.
     """
 
     def __init__(
@@ -108,9 +110,11 @@ class V2Service:
         budget: RequestBudget,
         token: str,
         restrictions: Restrictions,
+        forwarded: ForwardedHeaders,
     ) -> None:
         self._calls = calls
         self._restrictions = restrictions
+        self._forwarded = forwarded
         self._regions = regions
         self._budget = budget
         self._known = KnownRequests(calls.regions)
@@ -243,9 +247,10 @@ class V2Service:
         try:
             self._admit(call, _INFERENCE)
             trace_id = _trace_id(call)
+            added = self._forwarded.of_grpc(call.invocation_metadata())
             self._budget.take(len(message))
             known, id_field = self._known.find(message)
-            if known is not None and will_wait is not None:
+            if known is not None and will_wait is not None and not added:
                 found = self._calls.run_known(known, trace_id)
                 if isinstance(found, bytes):
                     self._budget.give_back(len(message))
@@ -278,7 +283,7 @@ class V2Service:
                 known.run = run
 
         try:
-            request = self._known.decode(message).of_trace(trace_id)
+            request = self._known.decode(message).of_trace(trace_id).with_parameters(added)
         except Exception as error:
             ended(None, error)
             return None
@@ -299,14 +304,14 @@ class V2Service:
     async def _stream(self, requests: AsyncIterator[bytes], context: ServerCall) -> AsyncIterator[bytes]:
         """Answers the requests of a stream in their order, several of which are under way at once."""
         async with self._errors(context, _INFERENCE):
-            trace_id = _trace_id(context)
-            ends_at_error = (_ENDS_AT_ERROR, "true") in (context.invocation_metadata() or ())
+            metadata = context.invocation_metadata()
+            ends_at_error = (_ENDS_AT_ERROR, "true") in metadata
             answers: asyncio.Queue[asyncio.Task[bytes] | None] = asyncio.Queue(_STREAM_DEPTH)
             tasks: set[asyncio.Task[bytes]] = set()
 
             async def read() -> None:
                 async for data in requests:
-                    task = asyncio.create_task(self._streamed(data, trace_id, ends_at_error=ends_at_error))
+                    task = asyncio.create_task(self._streamed(data, context, ends_at_error=ends_at_error))
                     tasks.add(task)
                     task.add_done_callback(tasks.discard)
                     await answers.put(task)
@@ -321,12 +326,13 @@ class V2Service:
                 for task in tuple(tasks):
                     task.cancel()
 
-    async def _streamed(self, data: bytes, trace_id: str, *, ends_at_error: bool) -> bytes:
+    async def _streamed(self, data: bytes, context: ServerCall, *, ends_at_error: bool) -> bytes:
         """Answers one request of a stream; errors are answers, too, unless they end the stream."""
         request: InferenceRequest | None = None
         try:
             with self._budget.holding(len(data)):
-                request = decode_request(data, self._calls.regions).of_trace(trace_id)
+                request = decode_request(data, self._calls.regions).of_trace(_trace_id(context))
+                request = request.with_parameters(self._forwarded.of_grpc(context.invocation_metadata()))
                 answer = await self._calls.infer(request, encode_answer)
             assert isinstance(answer, bytes)  # noqa: S101 - what `encode_answer` returns
             return encode_stream_answer(answer)

@@ -29,6 +29,7 @@ from neurald.service.inference.protocol.json_encoding import (
 from neurald.service.inference.protocol.known_requests import MAX_KNOWN_BYTES, KnownTable
 from neurald.service.inference.protocol.messages import as_json
 from neurald.service.inference.protocol.tensors import InferenceAnswer, InferenceRequest, quoted
+from neurald.service.inference.server.admission.header_forwarding import ForwardedHeaders
 from neurald.service.inference.server.admission.request_budget import RequestBudget
 from neurald.service.inference.server.admission.restrictions import Restrictions
 from neurald.service.inference.server.calls.calls import Calls, parse_json_parameters
@@ -100,6 +101,7 @@ class HttpApp:
         message_bytes: the largest size of the tensors of a request, or of its JSON.
         token: the token that clients must send; empty for none.
         restrictions: the restrictions of calls to some clients.
+        forwarded: the headers that become parameters of inferences.
     """
 
     def __init__(
@@ -111,9 +113,11 @@ class HttpApp:
         message_bytes: int,
         token: str,
         restrictions: Restrictions,
+        forwarded: ForwardedHeaders,
     ) -> None:
         self._calls = calls
         self._restrictions = restrictions
+        self._forwarded = forwarded
         self._regions = regions
         self._budget = budget
         self._message_bytes = message_bytes
@@ -321,8 +325,13 @@ class HttpApp:
             parsed = await self._parsed(content, header_bytes)
             request = checked_request(model, version, parsed, self._calls.regions)
         return await body.unless_gone(
-            self._calls.infer(request.of_trace(body.trace_id), encode_answer, body.remaining_s)
+            self._calls.infer(self._with_headers(request, body), encode_answer, body.remaining_s)
         )
+
+    def _with_headers(self, request: InferenceRequest, body: RequestBody) -> InferenceRequest:
+        """Returns a request with what the headers of the client say of it."""
+        forwarded = self._forwarded.of_http(body.headers.items())
+        return request.of_trace(body.trace_id).with_parameters(forwarded)
 
     async def _inferred_again(self, body: RequestBody, content: bytes, model: str, version: str) -> Any:
         """Returns the answer of an inference that may have come before; see `_encode_short`.
@@ -333,7 +342,8 @@ class HttpApp:
         key = (model, version, content)
         known = self._known.find(key)
         begun = None
-        if known is not None and self._running == 1 and body.remaining_s is None:
+        forwarded = self._forwarded.of_http(body.headers.items())
+        if known is not None and self._running == 1 and body.remaining_s is None and not forwarded:
             found = self._calls.run_known(known, body.trace_id)
             if isinstance(found, bytes):
                 return found
@@ -346,6 +356,7 @@ class HttpApp:
                 begun[1].known.release()
         if known is None:
             known = self._known.keep(key, request)
+        request = request.with_parameters(forwarded)
         note_known = None if known is None else partial(setattr, known, "run")
         if begun is not None:
             return await body.unless_gone(self._ended(request, begun, note_known))
@@ -450,7 +461,7 @@ class HttpApp:
             partial(decode_generate_request, model, version, content, inputs), len(content)
         )
         answer: bytes = await body.unless_gone(
-            self._calls.infer(request.of_trace(body.trace_id), encode_generate_answer, body.remaining_s)
+            self._calls.infer(self._with_headers(request, body), encode_generate_answer, body.remaining_s)
         )
         return answer
 

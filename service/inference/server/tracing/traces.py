@@ -34,6 +34,8 @@ _MAX_WAITING_BYTES: Final = 1 << 20
 #: The most bytes of tensors in a trace that goes to a file, or to the log.
 _MAX_TENSOR_BYTES: Final = 1 << 20
 _MAX_LOGGED_BYTES: Final = 1 << 14
+#: The most text of the parameters of a request in a trace.
+_MAX_PARAMETER_BYTES: Final = 1 << 12
 _ENCODER: Final = msgspec.json.Encoder()
 
 
@@ -65,6 +67,7 @@ class RequestTrace:
         self._entries: list[dict[str, Any]] = [
             {"id": number, "model_name": request.model, "model_version": version}
             | ({"request_id": request.id} if request.id else {})
+            | self._parameters(request)
         ]
         if TENSORS in levels:
             for each in request.inputs:
@@ -106,6 +109,11 @@ class RequestTrace:
             times = [{"name": name, "ns": ns} for name, ns in self._times]
             self._entries.insert(1, {"id": self._number, "timestamps": times})
         return self._entries
+
+    def _parameters(self, request: InferenceRequest) -> dict[str, Any]:
+        """Returns the entry of the parameters of a request; nothing if they are more than it may have."""
+        size = sum(len(key) + len(str(value)) for key, value in request.parameters.items())
+        return {"parameters": request.parameters} if 0 < size <= _MAX_PARAMETER_BYTES else {}
 
     def _note_tensor(
         self, activity: str, name: str, kind: str, shape: Sequence[int], data: memoryview

@@ -20,6 +20,7 @@ from support.waiting import wait_until
 from neurald.service.inference.models.arrivals import Arrivals
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.regions import NoRegions
+from neurald.service.inference.server.admission.header_forwarding import ForwardedHeaders
 from neurald.service.inference.server.admission.request_budget import RequestBudget
 from neurald.service.inference.server.admission.restrictions import Restrictions
 from neurald.service.inference.server.grpc.grpc_service import V2Service
@@ -244,7 +245,9 @@ def test_nothing_of_a_stream_stays_whose_client_has_left() -> None:
 
     async def run() -> None:
         calls: Any = SimpleNamespace(regions=NoRegions(), infer=never)
-        service = V2Service(calls, RegionCalls(), RequestBudget(1), "", Restrictions((), noun="protocol"))
+        service = V2Service(
+            calls, RegionCalls(), RequestBudget(1), "", Restrictions((), noun="protocol"), ForwardedHeaders()
+        )
         call: Any = SimpleNamespace(invocation_metadata=tuple)
         stream = asyncio.ensure_future(anext(service._stream(requests(), call)))
         await asyncio.sleep(0.05)
@@ -411,7 +414,7 @@ def test_only_admitted_requests_count_while_they_arrive(token: str, is_late: boo
     version = SimpleNamespace(arrivals=Arrivals(), refusal=lambda limit_s: late)
     calls: Any = SimpleNamespace(registry=SimpleNamespace(only=lambda: version), regions=NoRegions())
     restrictions = Restrictions((), noun="protocol")
-    service = V2Service(calls, RegionCalls(), RequestBudget(1), "secret", restrictions)
+    service = V2Service(calls, RegionCalls(), RequestBudget(1), "secret", restrictions, ForwardedHeaders())
     refused: list[grpc.StatusCode] = []
     arrived: list[Callable[[], None]] = []
     call: Any = SimpleNamespace(

@@ -23,6 +23,7 @@ from support.waiting import wait_until
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.json_encoding import checked_request, parse_request
 from neurald.service.inference.protocol.regions import NoRegions
+from neurald.service.inference.server.admission.header_forwarding import ForwardedHeaders
 from neurald.service.inference.server.admission.request_budget import RequestBudget
 from neurald.service.inference.server.admission.restrictions import Restrictions
 from neurald.service.inference.server.http import request_body
@@ -212,7 +213,15 @@ def test_clients_cannot_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
 def app_of(calls: Any) -> HttpApp:
     restrictions = Restrictions((), noun="API")
     budget = RequestBudget(1 << 20)
-    return HttpApp(calls, RegionCalls(), budget, message_bytes=1 << 20, token="", restrictions=restrictions)
+    return HttpApp(
+        calls,
+        RegionCalls(),
+        budget,
+        message_bytes=1 << 20,
+        token="",
+        restrictions=restrictions,
+        forwarded=ForwardedHeaders(),
+    )
 
 
 class Unpaused:
