@@ -6,17 +6,15 @@ here has no effect, and a note says so. What would be measured without a flag, b
 else, is refused with what to do instead.
 """
 
-import re
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 
 from neurald.hal.errors import BadData
-
-Translation = Callable[[str], list[str]]
-
-#: A name and its shape, in brackets or after a colon.
-_SHAPE = re.compile(r",?([^\[\],:]+)(?:\[([0-9,]+)\]|:([0-9x]+))")
+from neurald.service.benchmark import alias_values
+from neurald.service.benchmark.alias_values import FALSE, TRUE, Translation
 
 
 class Takes(Enum):
@@ -37,6 +35,8 @@ class Alias:
         shown: what the flag is here, for documentation.
         translate: returns the flags here for its value.
         takes: what follows it.
+        expects_flags: whether a value that is translated to nothing has no effect, which a note
+            says.
     """
 
     tool: str
@@ -44,86 +44,70 @@ class Alias:
     shown: str
     translate: Translation
     takes: Takes = Takes.VALUE
-
-
-_TRUE = ("", "1", "true")
-_FALSE = ("0", "false")
-
-
-def _same(flag: str) -> Translation:
-    return lambda value: [flag, value]
-
-
-def _if_true(*flags: str) -> Translation:
-    return lambda value: list(flags) if value.lower() in _TRUE else []
-
-
-def _scaled(flag: str, factor: float) -> Translation:
-    def translate(value: str) -> list[str]:
-        try:
-            return [flag, f"{float(value) * factor:g}"]
-        except ValueError:
-            return [flag, value]
-
-    return translate
-
-
-def _unless_negative(flag: str) -> Translation:
-    return lambda value: [] if value.startswith("-") else [flag, value]
-
-
-def _positional(value: str) -> list[str]:
-    return [value]
-
-
-def _shapes(value: str) -> list[str]:
-    """Translates `x:1x3,y:2` and `x[1,3],y[2]`."""
-    flags: list[str] = []
-    for name, listed, plain in _SHAPE.findall(value):
-        flags += ["--shape", f"{name}={plain or listed.replace(',', 'x')}"]
-    return flags
-
-
-def _devices(value: str) -> list[str]:
-    """Translates `CPU`, `GPU`, `MULTI:CPU,GPU`."""
-    names = {"CPU": "cpu", "GPU": "opencl"}
-    if value.upper() in ("AUTO", "HETERO", ""):
-        return []
-    listed = value.rpartition(":")[2].split(",")
-    return [flag for each in listed for flag in ("--device", names.get(each.upper(), each))]
+    expects_flags: bool = False
 
 
 _LITERT, _PYTHON, _OPENVINO, _TENSORRT = "benchmark_model", "litert-benchmark", "benchmark_app", "trtexec"
 
+_NO_WARMUP = ("--warmup-runs", "0", "--warmup-min-secs", "0")
+
+
+def _warm_up_ms(value: str) -> list[str]:
+    """Translates the warm-up of `trtexec`, of which 0 makes no run at all."""
+    return list(_NO_WARMUP) if value == "0" else alias_values.scaled("--warmup-min-secs", 1e-3)(value)
+
+
+def _priority(value: str) -> list[str]:
+    """Translates a priority of NNAPI."""
+    return [] if value in ("", "default") else ["--priority", value]
+
+
 ALIASES: tuple[Alias, ...] = (
-    Alias(_LITERT, "--graph", "MODEL", _positional),
-    Alias(_LITERT, "--num_runs", "--runs", _same("--runs")),
-    Alias(_LITERT, "--min_secs", "--min-secs", _same("--min-secs")),
-    Alias(_LITERT, "--max_secs", "--max-secs", _same("--max-secs")),
-    Alias(_LITERT, "--warmup_runs", "--warmup-runs", _same("--warmup-runs")),
-    Alias(_LITERT, "--warmup_min_secs", "--warmup-min-secs", _same("--warmup-min-secs")),
-    Alias(_LITERT, "--run_delay", "--delay", _unless_negative("--delay")),
-    Alias(_LITERT, "--run_frequency", "--frequency", _unless_negative("--frequency")),
-    Alias(_LITERT, "--num_threads", "--threads", _unless_negative("--threads")),
-    # `--input_layer` and `--input_layer_shape` belong together; `translated` has them.
-    Alias(_LITERT, "--signature_to_run_for", "--signature", _same("--signature")),
-    Alias(_LITERT, "--enable_op_profiling", "--profile", _if_true("--profile"), Takes.TRUTH),
-    Alias(_LITERT, "--profiling_output_csv_file", "--profile-csv", _same("--profile-csv")),
-    Alias(_LITERT, "--op_profiling_output_file", "--profile-csv", _same("--profile-csv")),
-    Alias(_LITERT, "--output_filepath", "--output", _same("--output")),
-    Alias(_LITERT, "--use_gpu", "--device opencl", _if_true("--device", "opencl"), Takes.TRUTH),
+    Alias(_LITERT, "--graph", "MODEL", alias_values.positional),
+    Alias(_LITERT, "--num_runs", "--runs", alias_values.at_least("--runs", 1)),
+    Alias(_LITERT, "--min_secs", "--min-secs", alias_values.at_least("--min-secs", 0)),
+    Alias(_LITERT, "--max_secs", "--max-secs", alias_values.same("--max-secs")),
+    Alias(_LITERT, "--warmup_runs", "--warmup-runs", alias_values.at_least("--warmup-runs", 0)),
+    Alias(_LITERT, "--warmup_min_secs", "--warmup-min-secs", alias_values.at_least("--warmup-min-secs", 0)),
+    Alias(_LITERT, "--run_delay", "--delay", alias_values.unless_negative("--delay")),
+    Alias(_LITERT, "--run_frequency", "--frequency", alias_values.unless_negative("--frequency")),
+    Alias(_LITERT, "--num_threads", "--threads", alias_values.unless_negative("--threads")),
+    Alias(_LITERT, "--signature_to_run_for", "--signature", alias_values.same("--signature")),
+    Alias(_LITERT, "--use_gpu", "--device opencl", alias_values.if_true("--device", "opencl"), Takes.TRUTH),
     Alias(
         _LITERT,
         "--require_full_delegation",
         "--require-full-delegation",
-        _if_true("--require-full-delegation"),
+        alias_values.if_true("--require-full-delegation"),
         Takes.TRUTH,
     ),
-    Alias(_LITERT, "--result_file_path", "--output", _same("--output")),
-    Alias(_LITERT, "--nnapi_accelerator_name", "--device", _same("--device")),
-    Alias(_LITERT, "--nnapi_use_burst_mode", "--burst", _if_true("--burst"), Takes.TRUTH),
-    Alias(_PYTHON, "--model", "MODEL", _positional),
-    Alias(_PYTHON, "--result_json", "--output", _same("--output")),
+    Alias(_LITERT, "--result_file_path", "--output", alias_values.same("--output")),
+    Alias(_LITERT, "--allow_fp16", "--relaxed", alias_values.if_true("--relaxed"), Takes.TRUTH),
+    Alias(_LITERT, "--xnnpack_force_fp16", "--relaxed", alias_values.if_true("--relaxed"), Takes.TRUTH),
+    Alias(
+        _LITERT, "--gpu_precision_loss_allowed", "--relaxed", alias_values.if_true("--relaxed"), Takes.TRUTH
+    ),
+    Alias(_LITERT, "--nnapi_allow_fp16", "--relaxed", alias_values.if_true("--relaxed"), Takes.TRUTH),
+    Alias(_LITERT, "--nnapi_accelerator_name", "--device", alias_values.same("--device")),
+    Alias(_LITERT, "--nnapi_use_burst_mode", "--burst", alias_values.if_true("--burst"), Takes.TRUTH),
+    Alias(
+        _LITERT,
+        "--nnapi_execution_preference",
+        "--preference",
+        lambda value: [] if value in ("", "undefined") else ["--preference", value],
+    ),
+    Alias(_LITERT, "--nnapi_execution_priority", "--priority", _priority),
+    Alias(
+        _LITERT,
+        "--max_delegated_partitions",
+        "--max-partitions",
+        alias_values.unless_zero("--max-partitions"),
+    ),
+    Alias(
+        _LITERT, "--min_nodes_per_partition", "--min-operations", alias_values.unless_zero("--min-operations")
+    ),
+    Alias(_PYTHON, "--model", "MODEL", alias_values.positional),
+    Alias(_PYTHON, "--result_json", "--output", alias_values.same("--output")),
     Alias(
         _PYTHON,
         "--no_cpu",
@@ -131,34 +115,43 @@ ALIASES: tuple[Alias, ...] = (
         lambda _: ["--require-full-delegation"],
         Takes.NOTHING,
     ),
-    Alias(_OPENVINO, "-m", "MODEL", _positional),
-    Alias(_OPENVINO, "-d", "--device", _devices),
-    Alias(_OPENVINO, "-niter", "--runs", _same("--runs")),
-    Alias(_OPENVINO, "-t", "--min-secs", _same("--min-secs")),
-    Alias(_OPENVINO, "-nthreads", "--threads", _same("--threads")),
-    Alias(_OPENVINO, "-max_irate", "--frequency", _same("--frequency")),
-    Alias(_OPENVINO, "-nireq", "--clients", _same("--clients")),
-    Alias(_OPENVINO, "-shape", "--shape", _shapes),
-    Alias(_OPENVINO, "-data_shape", "--shape", _shapes),
-    Alias(_OPENVINO, "-pc", "--profile", _if_true("--profile"), Takes.TRUTH),
-    Alias(_OPENVINO, "-json_stats", "--json", _if_true("--json"), Takes.TRUTH),
+    Alias(_OPENVINO, "-m", "MODEL", alias_values.positional),
+    Alias(_OPENVINO, "-d", "--device", alias_values.devices),
+    Alias(_OPENVINO, "-nthreads", "--threads", alias_values.same("--threads")),
+    Alias(_OPENVINO, "-max_irate", "--frequency", alias_values.same("--frequency")),
+    Alias(_OPENVINO, "-shape", "--shape", alias_values.bracketed_shapes),
+    Alias(_OPENVINO, "-data_shape", "--shape", alias_values.bracketed_shapes),
+    Alias(_OPENVINO, "-i", "--input", alias_values.input_files, expects_flags=True),
+    Alias(_OPENVINO, "-pc", "--profile", alias_values.if_true("--profile"), Takes.TRUTH),
+    Alias(
+        _OPENVINO,
+        "-pcsort",
+        "--profile --slowest-first",
+        lambda value: ["--profile", *(["--slowest-first"] if value in ("sort", "simple_sort") else [])],
+    ),
+    Alias(_OPENVINO, "-latency_percentile", "--percentile", alias_values.same("--percentile")),
+    Alias(_OPENVINO, "-cdir", "--cache-dir", alias_values.same("--cache-dir")),
+    Alias(_OPENVINO, "-infer_precision", "--relaxed for f16", alias_values.precision),
     Alias(
         _OPENVINO,
         "-no_warmup",
         "--warmup-runs 0 --warmup-min-secs 0",
-        lambda _: ["--warmup-runs", "0", "--warmup-min-secs", "0"],
+        lambda _: list(_NO_WARMUP),
         Takes.NOTHING,
     ),
-    Alias(_TENSORRT, "--iterations", "--runs", _same("--runs")),
-    Alias(_TENSORRT, "--duration", "--min-secs", _same("--min-secs")),
-    Alias(_TENSORRT, "--warmUp", "--warmup-min-secs, in ms there", _scaled("--warmup-min-secs", 1e-3)),
-    Alias(_TENSORRT, "--idleTime", "--delay, in ms there", _scaled("--delay", 1e-3)),
-    Alias(_TENSORRT, "--streams", "--clients", _same("--clients")),
-    Alias(_TENSORRT, "--infStreams", "--clients", _same("--clients")),
-    Alias(_TENSORRT, "--shapes", "--shape", _shapes),
+    Alias(_TENSORRT, "--iterations", "--runs", alias_values.at_least("--runs", 1)),
+    Alias(_TENSORRT, "--duration", "--min-secs", alias_values.same("--min-secs")),
+    Alias(_TENSORRT, "--warmUp", "--warmup-min-secs, in ms there", _warm_up_ms),
+    Alias(_TENSORRT, "--idleTime", "--delay, in ms there", alias_values.scaled("--delay", 1e-3)),
+    Alias(_TENSORRT, "--streams", "--clients", alias_values.same("--clients")),
+    Alias(_TENSORRT, "--infStreams", "--clients", alias_values.same("--clients")),
+    Alias(_TENSORRT, "--shapes", "--shape", alias_values.named_shapes),
+    Alias(_TENSORRT, "--loadInputs", "--input", alias_values.named_files),
+    Alias(_TENSORRT, "--fp16", "--relaxed", lambda _: ["--relaxed"], Takes.NOTHING),
+    Alias(_TENSORRT, "--best", "--relaxed", lambda _: ["--relaxed"], Takes.NOTHING),
     Alias(_TENSORRT, "--dumpProfile", "--profile", lambda _: ["--profile"], takes=Takes.NOTHING),
-    Alias(_TENSORRT, "--exportTimes", "--output", _same("--output")),
-    Alias(_TENSORRT, "--optShapes", "--shape", _shapes),
+    Alias(_TENSORRT, "--exportTimes", "--output", alias_values.same("--output")),
+    Alias(_TENSORRT, "--optShapes", "--shape", alias_values.named_shapes),
     Alias(
         _TENSORRT,
         "--exportProfile",
@@ -182,6 +175,8 @@ OTHER_NAMES: Mapping[str, str] = {
     "--api_type": "-api",
     "--paths_to_input": "-i",
     "--cache_dir": "-cdir",
+    "-cache_dir": "-cdir",
+    "--pcseq": "-pcseq",
     "--number_streams": "-nstreams",
     "--infer_threads_pinning": "-pin",
     "--latency_percentile": "-latency_percentile",
@@ -202,13 +197,115 @@ OTHER_NAMES: Mapping[str, str] = {
     "-exec_graph_path": "--exec_graph_path",
 }
 
-#: Of flags that set one of two least amounts of work in their tool: what else holds here without
-#: the flag that sets the other. `benchmark_app -niter 10` makes 10 runs, and `-t 5` runs for 5
-#: seconds.
-_ALONE: Mapping[str, tuple[str, Sequence[str]]] = {
-    "-niter": ("-t", ("--min-secs", "0")),
-    "-t": ("-niter", ("--runs", "1")),
-}
+Given = Mapping[str, str]
+
+
+def _iterations(given: Given) -> list[str]:
+    """Translates least amounts of work: `-niter 10` alone makes 10 runs, and `-t 5` runs for 5 s."""
+    runs, seconds = given.get("-niter"), given.get("-t")
+    if runs == "0":
+        raise BadData("-niter 0 measures nothing; `neurald compile` prepares a model without running it")
+    return ["--runs", "1" if runs is None else runs, "--min-secs", "0" if seconds is None else seconds]
+
+
+def _requests(given: Given) -> list[str]:
+    """Translates what sets the number of requests that run at the same time.
+
+    Without a number this is one for the least latency, and as many as processors for the most work.
+    """
+    if given.get("-api") == "sync":
+        return []
+    streams = given.get("-nstreams", "").rpartition(":")[2]
+    if "-nireq" in given:
+        return ["--clients", given["-nireq"]]
+    if streams.isdecimal():
+        return ["--clients", streams]
+    is_many = given.get("-hint") in ("throughput", "tput", "cumulative_throughput", "ctput")
+    return ["--clients", str(len(os.sched_getaffinity(0)))] if is_many else []
+
+
+def _reports(given: Given) -> list[str]:
+    """Translates the files of statistics."""
+    is_json = "-json_stats" in given and given["-json_stats"].lower() in TRUE
+    kind, folder = given.get("-report_type", ""), given.get("-report_folder", "")
+    if not kind:
+        return ["--json"] if is_json else []
+    ending, flag = ("json", "--output") if is_json else ("csv", "--csv")
+    flags = [flag, str(Path(folder) / f"benchmark_report.{ending}")]
+    if kind != "no_counters" and is_json:
+        flags.append("--profile")
+    elif kind != "no_counters":
+        flags += ["--profile-csv", str(Path(folder) / f"benchmark_{kind}_report.csv")]
+    return flags
+
+
+def _layers(given: Given) -> list[str]:
+    """Translates the descriptions of inputs."""
+    names = ("--input_layer", "--input_layer_shape", "--input_layer_value_range", "--input_layer_value_files")
+    return alias_values.layers(*[given.get(name, "") for name in names])
+
+
+def _profiles(given: Given) -> list[str]:
+    """Translates where kernels are timed to; files without profiling have nothing."""
+    if "--enable_op_profiling" not in given or given["--enable_op_profiling"].lower() not in TRUE:
+        return []
+    mode, path = given.get("--op_profiling_output_mode", "stdout"), given.get("--op_profiling_output_file")
+    if older := given.get("--profiling_output_csv_file"):
+        mode, path = "csv", older
+    if mode == "proto":
+        raise BadData(
+            "--op_profiling_output_mode=proto is not understood here: --profile --output FILE writes a JSON "
+            "document, and --profile-csv FILE a CSV file"
+        )
+    return ["--profile-csv", path] if mode == "csv" and path else ["--profile"]
+
+
+def _cache(given: Given) -> list[str]:
+    """Translates where compiled code is kept; `benchmark_model` needs both flags."""
+    folder, token = given.get("--delegate_serialize_dir"), given.get("--delegate_serialize_token")
+    return ["--cache-dir", folder] if folder and token else []
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Flags of another tool that only together say what is measured.
+
+    Attributes:
+        flags: what follows each of them.
+        translate: returns the flags here for the values of those that are given.
+    """
+
+    flags: Mapping[str, Takes]
+    translate: Callable[[Given], list[str]]
+
+
+GROUPS: tuple[Group, ...] = (
+    Group({"-niter": Takes.VALUE, "-t": Takes.VALUE}, _iterations),
+    Group(dict.fromkeys(("-nireq", "-nstreams", "-hint", "-api"), Takes.VALUE), _requests),
+    Group({"-json_stats": Takes.TRUTH, "-report_type": Takes.VALUE, "-report_folder": Takes.VALUE}, _reports),
+    Group(
+        dict.fromkeys(
+            (
+                "--input_layer",
+                "--input_layer_shape",
+                "--input_layer_value_range",
+                "--input_layer_value_files",
+            ),
+            Takes.VALUE,
+        ),
+        _layers,
+    ),
+    Group(
+        {
+            "--enable_op_profiling": Takes.TRUTH,
+            "--op_profiling_output_mode": Takes.VALUE,
+            "--op_profiling_output_file": Takes.VALUE,
+            "--profiling_output_csv_file": Takes.VALUE,
+        },
+        _profiles,
+    ),
+    Group(dict.fromkeys(("--delegate_serialize_dir", "--delegate_serialize_token"), Takes.VALUE), _cache),
+)
 
 #: Flags that say what happens here anyway, or only concern the other tool, and what follows them.
 WITHOUT_EFFECT: Mapping[str, Takes] = {
@@ -216,22 +313,15 @@ WITHOUT_EFFECT: Mapping[str, Takes] = {
     "--use_nnapi": Takes.TRUTH,
     "--verbose": Takes.TRUTH,
     "--report_peak_memory_footprint": Takes.TRUTH,
-    "--allow_fp16": Takes.TRUTH,
     "--allow_dynamic_profiling_buffer_increase": Takes.TRUTH,
     "--benchmark_name": Takes.VALUE,
-    "--delegate_serialize_dir": Takes.VALUE,
-    "--delegate_serialize_token": Takes.VALUE,
     "--disable_delegate_clustering": Takes.TRUTH,
     "--enable_builtin_cast_constant_cache": Takes.TRUTH,
     "--gpu_backend": Takes.VALUE,
     "--gpu_experimental_enable_quant": Takes.TRUTH,
     "--gpu_inference_for_sustained_speed": Takes.TRUTH,
-    "--gpu_precision_loss_allowed": Takes.TRUTH,
-    "--input_layer_value_range": Takes.VALUE,
-    "--max_delegated_partitions": Takes.VALUE,
     "--max_profiling_buffer_entries": Takes.VALUE,
     "--memory_footprint_check_interval_ms": Takes.VALUE,
-    "--min_nodes_per_partition": Takes.VALUE,
     "--optimize_memory_for_large_tensors": Takes.VALUE,
     "--output_prefix": Takes.VALUE,
     "--print_postinvoke_state": Takes.TRUTH,
@@ -240,12 +330,9 @@ WITHOUT_EFFECT: Mapping[str, Takes] = {
     "--use_caching": Takes.TRUTH,
     "--use_coreml": Takes.TRUTH,
     "--use_hexagon": Takes.TRUTH,
-    "--xnnpack_force_fp16": Takes.TRUTH,
     "--xnnpack_force_fp32": Takes.TRUTH,
     "--xnnpack_weight_cache_file_path": Takes.VALUE,
     "--xnnpack_runtime_flags": Takes.VALUE,
-    "--input_layer_value_files": Takes.VALUE,
-    "--op_profiling_output_mode": Takes.VALUE,
     "--model_runtime_info_output_file": Takes.VALUE,
     "--tensor_name_display_length": Takes.VALUE,
     "--tensor_type_display_length": Takes.VALUE,
@@ -256,26 +343,13 @@ WITHOUT_EFFECT: Mapping[str, Takes] = {
     "--coreml_version": Takes.VALUE,
     "--hexagon_profiling": Takes.TRUTH,
     "--hexagon_lib_path": Takes.VALUE,
-    "--nnapi_execution_preference": Takes.VALUE,
-    "--nnapi_execution_priority": Takes.VALUE,
     "--disable_nnapi_cpu": Takes.TRUTH,
-    "--nnapi_allow_fp16": Takes.TRUTH,
     "--nnapi_allow_dynamic_dimensions": Takes.TRUTH,
     "--nnapi_support_library_path": Takes.VALUE,
     "--use_cpu": Takes.TRUTH,
     "--dispatch_library_path": Takes.VALUE,
     "--compiler_plugin_path": Takes.VALUE,
     "--runtime_path": Takes.VALUE,
-    "-hint": Takes.VALUE,
-    "-api": Takes.VALUE,
-    "-infer_precision": Takes.VALUE,
-    "-report_type": Takes.VALUE,
-    "-cache_dir": Takes.VALUE,
-    "-cdir": Takes.VALUE,
-    "-i": Takes.VALUE,
-    "-latency_percentile": Takes.VALUE,
-    "-nstreams": Takes.VALUE,
-    "-pcsort": Takes.VALUE,
     "-pin": Takes.VALUE,
     "-inference_only": Takes.TRUTH,
     "-layout": Takes.VALUE,
@@ -286,15 +360,13 @@ WITHOUT_EFFECT: Mapping[str, Takes] = {
     "-iop": Takes.VALUE,
     "--mean_values": Takes.VALUE,
     "--scale_values": Takes.VALUE,
+    "-pcseq": Takes.TRUTH,
+    "--export_model_runtime_info": Takes.TRUTH,
     "--dump_config": Takes.VALUE,
     "--exec_graph_path": Takes.VALUE,
-    "-report_folder": Takes.VALUE,
     "--avgRuns": Takes.VALUE,
-    "--percentile": Takes.VALUE,
-    "--best": Takes.NOTHING,
     "--bf16": Takes.NOTHING,
     "--builderOptimizationLevel": Takes.VALUE,
-    "--fp16": Takes.NOTHING,
     "--int8": Takes.NOTHING,
     "--memPoolSize": Takes.VALUE,
     "--sleepTime": Takes.VALUE,
@@ -315,7 +387,7 @@ WITHOUT_EFFECT: Mapping[str, Takes] = {
     ),
     **dict.fromkeys(
         (
-            *("--minShapes", "--maxShapes", "--loadInputs", "--avgTiming", "--minTiming", "--maxTactics"),
+            *("--minShapes", "--maxShapes", "--avgTiming", "--minTiming", "--maxTactics"),
             *("--workspace", "--sparsity", "--precisionConstraints", "--layerPrecisions", "--calib"),
             *("--layerOutputTypes", "--layerDeviceTypes", "--inputIOFormats", "--outputIOFormats"),
             *("--tacticSources", "--profilingVerbosity", "--hardwareCompatibilityLevel", "--tempdir"),
@@ -330,9 +402,13 @@ _NO_DELEGATES = (
     "neurald loads no native delegates or plugins of others; devices are reached through drivers, see "
     "`neurald devices` and --device"
 )
+_OUTPUTS = "`neurald run MODEL --outputs OUT.npz` writes the outputs of one run"
 #: Flags without which something else would be measured, and what to do instead.
 REFUSED: Mapping[str, str] = {
     "--dry_run": "it measures nothing; `neurald compile` prepares a model without running it",
+    "--list_signatures": "`neurald inspect MODEL` lists the signatures",
+    "--output_filepath": _OUTPUTS,
+    "--output_proto_filepath": _OUTPUTS,
     "--external_delegate_path": _NO_DELEGATES,
     "--external_delegate_options": _NO_DELEGATES,
     "--stable_delegate_loader_settings": _NO_DELEGATES,
@@ -348,9 +424,9 @@ REFUSED: Mapping[str, str] = {
     "--plugins": _NO_DELEGATES,
     "--dynamicPlugins": _NO_DELEGATES,
     "--staticPlugins": _NO_DELEGATES,
-    "--dumpOutput": "`neurald run MODEL --outputs OUT.npz` writes the outputs of one run",
-    "--exportOutput": "`neurald run MODEL --outputs OUT.npz` writes the outputs of one run",
-    "--dumpRawBindingsToFile": "`neurald run MODEL --outputs OUT.npz` writes the outputs of one run",
+    "--dumpOutput": _OUTPUTS,
+    "--exportOutput": _OUTPUTS,
+    "--dumpRawBindingsToFile": _OUTPUTS,
 }
 
 #: Values of refused flags that change nothing.
@@ -371,59 +447,51 @@ def translated(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
             not here.
     """
     table = {alias.flag: alias for alias in ALIASES}
+    grouped = {flag: (group, takes) for group in GROUPS for flag, takes in group.flags.items()}
     found: list[str] = []
     ignored: list[str] = []
-    layers: list[str] = []
-    used: set[str] = set()
+    given: dict[str, str] = {}
     rest = list(arguments)
     while rest:
         argument = rest.pop(0)
         if argument == "--":
             found += [argument, *rest]
             break
-        flag, equals, given = argument.partition("=")
-        value = given if equals else None
-        flag = OTHER_NAMES.get(flag, flag)
-        alias = table.get(flag)
-        used.add(flag)
-        if flag == "--input_layer":
-            layers = _following(value, rest, Takes.VALUE).split(",")
-        elif flag == "--input_layer_shape":
-            found += _layer_shapes(layers, _following(value, rest, Takes.VALUE))
-        elif alias is not None:
-            found += alias.translate(_following(value, rest, alias.takes))
+        named, equals, after = argument.partition("=")
+        value = after if equals else None
+        flag = OTHER_NAMES.get(named, named)
+        if flag in grouped:
+            given[flag] = _following(value, rest, grouped[flag][1])
+        elif flag in table:
+            alias = table[flag]
+            flags = alias.translate(_following(value, rest, alias.takes))
+            found += flags
+            if alias.expects_flags and not flags:
+                ignored.append(flag)
         elif flag in _USUAL and _USUAL[flag] == (value or (rest[0] if rest else "")):
             ignored.append(flag)
             _following(value, rest, Takes.VALUE)
-        elif flag in REFUSED and (value or "").lower() not in _FALSE:
-            raise BadData(f"{argument.partition('=')[0]} is not understood here: {REFUSED[flag]}")
+        elif flag in REFUSED and (value or "").lower() not in FALSE:
+            raise BadData(f"{named} is not understood here: {REFUSED[flag]}")
         elif flag in WITHOUT_EFFECT or flag in REFUSED:
             ignored.append(flag)
             _following(value, rest, WITHOUT_EFFECT.get(flag, Takes.NOTHING))
         else:
             found.append(argument)
     # They come first, since what is given explicitly comes later and counts.
-    alone = [
+    together = [
         each
-        for flag, (other, flags) in _ALONE.items()
-        if flag in used and other not in used
-        for each in flags
+        for group in GROUPS
+        if not group.flags.keys().isdisjoint(given)
+        for each in group.translate(given)
     ]
-    return [*alone, *found], ignored
+    return [*together, *found], ignored
 
 
 def _following(value: str | None, rest: list[str], takes: Takes) -> str:
     """Returns what follows a flag, and removes it from the rest of the arguments."""
     if value is not None or takes is Takes.NOTHING or not rest:
         return value or ""
-    if takes is Takes.TRUTH and rest[0].lower() not in (*_TRUE[1:], *_FALSE):
+    if takes is Takes.TRUTH and rest[0].lower() not in (*TRUE[1:], *FALSE):
         return ""
     return rest.pop(0)
-
-
-def _layer_shapes(layers: Sequence[str], text: str) -> list[str]:
-    """Translates shapes such as `1,224,224,3:1,8` of the layers that were named before."""
-    flags: list[str] = []
-    for name, lengths in zip(layers, text.split(":"), strict=False):
-        flags += ["--shape", f"{name}={lengths.replace(',', 'x')}"]
-    return flags

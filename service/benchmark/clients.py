@@ -1,5 +1,6 @@
 """Runs a model by several clients at the same time."""
 
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -8,7 +9,7 @@ from typing import Any
 
 from neurald.hal.errors import BadData
 from neurald.service.benchmark.durations import milliseconds
-from neurald.service.console.measurement import summarise
+from neurald.service.console.measurement import RunControl, summarise
 
 #: Most clients at the same time.
 MAX_CLIENTS = 256
@@ -29,14 +30,20 @@ def client_counts(text: str) -> tuple[int, ...]:
     return counts
 
 
-def run_clients(create: Callable[[], Callable[[], float]], clients: int, duration_s: float) -> dict[str, Any]:
+def run_clients(
+    create: Callable[[], Callable[[], float]],
+    clients: int,
+    control: RunControl,
+    percentiles: Sequence[float] = (),
+) -> dict[str, Any]:
     """Runs clients for some time.
 
     Args:
         create: returns a function that runs once and returns the duration in seconds; called for
             each client, in its thread.
         clients: their number.
-        duration_s: how long they run; each runs at least once.
+        control: how often and how long they run together; each runs at least once.
+        percentiles: those of the latencies that are returned, besides the usual ones.
 
     Returns:
         `clients`, the rate of all together, and the distribution of the latencies of each run.
@@ -48,6 +55,7 @@ def run_clients(create: Callable[[], Callable[[], float]], clients: int, duratio
     errors: list[BaseException] = []
     barrier = threading.Barrier(clients + 1)
     ended: list[float] = []
+    share = math.ceil(control.runs / clients)
 
     def serve(own: list[float]) -> None:
         try:
@@ -59,9 +67,11 @@ def run_clients(create: Callable[[], Callable[[], float]], clients: int, duratio
             return
         try:
             barrier.wait()
-            end = time.monotonic() + duration_s
-            while not own or time.monotonic() < end:
+            start = time.monotonic()
+            earliest, latest = start + control.min_s, start + control.max_s
+            while not own or ((len(own) < share or start < earliest) and start <= latest):
                 own.append(run())
+                start = time.monotonic()
             ended.append(time.monotonic())
         except threading.BrokenBarrierError:
             return
@@ -80,7 +90,7 @@ def run_clients(create: Callable[[], Callable[[], float]], clients: int, duratio
         raise errors[0]
     every = [each for own in latencies for each in own]
     elapsed_s = max(max(ended) - start, 1e-9)
-    return {**summarise(every), "clients": clients, "inferences_per_s": len(every) / elapsed_s}
+    return {**summarise(every, percentiles), "clients": clients, "inferences_per_s": len(every) / elapsed_s}
 
 
 def client_rows(found: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:

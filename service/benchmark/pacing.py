@@ -9,14 +9,14 @@ class Pacing:
 
     Args:
         delay_s: pause after each run.
-        frequency_hz: starts runs at this rate instead, as long as they are fast enough; 0 for no
-            rate.
+        frequency_hz: starts so many runs per second instead, from now on; 0 for no rate. Runs that
+            are late follow each other without a pause until they have caught up.
     """
 
     def __init__(self, delay_s: float = 0.0, frequency_hz: float = 0.0) -> None:
         self._delay_s = delay_s
         self._period_s = 1 / frequency_hz if frequency_hz > 0 else 0.0
-        self._next_s: float | None = None
+        self._next_s = time.monotonic()
 
     def rate(self, seconds: Sequence[float], elapsed_s: float) -> float | None:
         """Returns the runs that began per second.
@@ -39,8 +39,5 @@ class Pacing:
             if self._delay_s > 0:
                 time.sleep(self._delay_s)
             return
-        now = time.monotonic()
-        planned = now if self._next_s is None else self._next_s
-        # A late run does not make later ones early.
-        self._next_s = max(planned + self._period_s, now)
-        time.sleep(max(0.0, self._next_s - now))
+        self._next_s += self._period_s
+        time.sleep(max(0.0, self._next_s - time.monotonic()))

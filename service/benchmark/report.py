@@ -12,6 +12,7 @@ from neurald.service.benchmark.histogram import text_histogram
 from neurald.service.benchmark.peers import peer_rows
 from neurald.service.console.delegation import delegation_sentence
 from neurald.service.console.device_choice import fallback_messages
+from neurald.service.console.measurement import percentile_name
 from neurald.service.console.output import note, printable, write_line, write_table
 from neurald.service.console.profile import show_profile
 from neurald.service.console.verification import verification_sentence
@@ -27,8 +28,14 @@ _PARTS = {
 }
 
 
-def show(document: Mapping[str, Any], *, histogram: bool) -> None:
-    """Writes the tables of a benchmark to stdout."""
+def show(document: Mapping[str, Any], *, histogram: bool, slowest_first: bool) -> None:
+    """Writes the tables of a benchmark to stdout.
+
+    Args:
+        document: the result of `measure`.
+        histogram: shows the distribution of latencies.
+        slowest_first: sorts kernels by their times.
+    """
     warmup, steady = document["warmup"], document["steady"]
     steps = ", then ".join(
         f"{step['operations']} operation{'s' if step['operations'] != 1 else ''} on "
@@ -37,8 +44,8 @@ def show(document: Mapping[str, Any], *, histogram: bool) -> None:
     )
     write_line(
         printable(
-            f"{document['model']}: {steps}; {document['inputs']} "
-            f"inputs{', in a burst' if document['burst'] else ''}"
+            f"{document['model']}: {steps}{', in a burst' if document['burst'] else ''}; inputs: "
+            f"{document['inputs']}"
         )
     )
     write_line(printable(delegation_sentence(document["delegation"])))
@@ -60,11 +67,13 @@ def show(document: Mapping[str, Any], *, histogram: bool) -> None:
         rows.append(("until optimized", "1", milliseconds(document["optimized_ms"])))
     if warmup["runs"]:
         rows.append(("warm-up, mean", str(warmup["runs"]), milliseconds(warmup["mean_ms"])))
-    names = ("min", "median", "mean", "p90", "p99", "max", "std")
+    chosen = [percentile_name(each) for each in document["percentiles"]]
+    names = ("min", "median", "mean", *chosen, "max", "std")
     rows += [(f"steady, {name}", str(steady["runs"]), milliseconds(steady[f"{name}_ms"])) for name in names]
     write_table(("phase", "runs", "ms"), rows, right=("runs", "ms"))
     pauses = ", with the pauses" if document["delay_s"] or document["frequency_hz"] else ""
     write_line(f"{steady['inferences_per_s']:.1f} inferences/s{pauses}")
+    write_line(f"the file has {document['model_bytes']:,} bytes")
     write_line(_memory(document["memory"]))
     write_line()
     _show_parts(document["parts"], steady["median_ms"])
@@ -74,7 +83,7 @@ def show(document: Mapping[str, Any], *, histogram: bool) -> None:
         for line in text_histogram(document["latencies_ms"], plain=plain):
             write_line(line)
     if "profile" in document:
-        show_profile(document["profile"], steady["median_ms"])
+        show_profile(document["profile"], steady["median_ms"], slowest_first=slowest_first)
     _show_more(document)
 
 

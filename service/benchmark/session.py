@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 import neurald as nd
+from neurald.hal.errors import BadData
 from neurald.hal.model.model import Model
+from neurald.hal.records import replace
 from neurald.service.benchmark.accuracy import differences
 from neurald.service.benchmark.breakdown import time_parts
 from neurald.service.benchmark.clients import run_clients
@@ -25,18 +27,34 @@ from neurald.service.console.delegation import (
     require_full_delegation,
 )
 from neurald.service.console.device_choice import describe_steps, executions_on_cpu, find_devices
-from neurald.service.console.measurement import BoundExecution, RunControl, repeat, summarise
+from neurald.service.console.measurement import (
+    PERCENTILES,
+    BoundExecution,
+    RunControl,
+    repeat,
+    summarise,
+)
 from neurald.service.console.output import note, progress, status
 from neurald.service.console.processor_pressure import ProcessorPressure
 from neurald.service.console.profile import describe_profile, median_profile
 from neurald.service.console.startup import preparing
 from neurald.service.console.verification import describe_verification
-from neurald.service.tensors.arrays import SEED, input_slots, output_slots, random_inputs
-from neurald.service.tensors.shapes import default_shape_remarks, parse_shapes
+from neurald.service.tensors.arrays import (
+    SEED,
+    Slot,
+    input_slots,
+    output_slots,
+    random_inputs,
+    read_inputs,
+)
+from neurald.service.tensors.shapes import Shapes, default_shape_remarks, parse_shapes
+from neurald.service.tensors.single_inputs import parse_ranges, read_files
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
+#: Identifies this program in caches of other folders.
+_CACHE_TOKEN = b"neurald benchmark".ljust(32, b"\0")
 #: Runs that a trace has besides the first one.
 _TRACED_RUNS = 20
 #: Most single latencies in a document; of more runs, evenly distributed ones are taken.
@@ -54,9 +72,19 @@ class BenchmarkSettings:
         delay_s, frequency_hz: see `Pacing`.
         signature: the signature of the file.
         shapes: the shapes of random inputs, as `NAME=SHAPE`.
+        inputs: a `.npz` file with all inputs; None if there is none.
+        input_files: files of single inputs, as `NAME=FILE`.
+        input_ranges: the ranges of random inputs, as `NAME=LOW:HIGH`.
         threads: CPU threads.
+        relaxed: allows float32 to be computed as float16.
+        preference: what compiling optimises for.
+        priority: the rank of the executions.
+        cache_dir: where compiled code is kept; None for the user's own cache.
+        max_partitions: the largest number of steps of each device; None for any number.
+        min_operations: the least number of operations of a step.
         startup: whether runs before the model is compiled count.
         burst: runs in a burst.
+        percentiles: those of the latencies that are stated.
         profile: times kernels.
         clients: the numbers of clients that run at the same time, one after the other.
         reference: the device whose outputs are compared; None to compare none.
@@ -78,9 +106,19 @@ class BenchmarkSettings:
     frequency_hz: float = 0.0
     signature: str | None = None
     shapes: Sequence[str] = ()
+    inputs: Path | None = None
+    input_files: Sequence[str] = ()
+    input_ranges: Sequence[str] = ()
     threads: int | None = None
+    relaxed: bool = False
+    preference: nd.Preference = nd.Preference.FAST_SINGLE_ANSWER
+    priority: nd.Priority = nd.Priority.MEDIUM
+    cache_dir: Path | None = None
+    max_partitions: int | None = None
+    min_operations: int = 1
     startup: nd.Startup = nd.Startup.OPTIMIZED
     burst: bool = False
+    percentiles: Sequence[float] = PERCENTILES
     profile: bool = False
     clients: Sequence[int] = ()
     reference: str | None = None
@@ -116,11 +154,9 @@ def measure(settings: BenchmarkSettings) -> dict[str, Any]:
         load_s = time.perf_counter() - start
         slots = input_slots(loaded)
         shapes = parse_shapes(settings.shapes, slots)
-        inputs = random_inputs(slots, shapes)
+        source, inputs, remarks = _inputs(settings, slots, shapes)
         start = time.perf_counter()
-        builder = nd.CompilationBuilder(loaded, chosen, settings.threads)
-        builder.set_startup(settings.startup)
-        builder.set_verification(settings.verified_share)
+        builder = _builder(settings, loaded, chosen)
         builder.set_progress_callback(shown.step)
         compilation = builder.finish()
         prepare_s = time.perf_counter() - start
@@ -133,7 +169,7 @@ def measure(settings: BenchmarkSettings) -> dict[str, Any]:
             compilation.run(*inputs)
     memory["after_first_run"] = memory_use()
     if not settings.quiet:
-        for remark in default_shape_remarks(slots, shapes):
+        for remark in remarks:
             note(remark)
     warmup: list[float] = []
     with compilation.create_burst() if settings.burst else nullcontext() as used:
@@ -160,9 +196,13 @@ def measure(settings: BenchmarkSettings) -> dict[str, Any]:
         requirement.check(steps, compilation.explain())
     document = {
         "model": str(settings.model),
-        "inputs": f"random (seed {SEED})",
+        "model_bytes": settings.model.stat().st_size,
+        "inputs": source,
         "input_shapes": {slot.key: list(array.shape) for slot, array in zip(slots, inputs, strict=True)},
         "threads": settings.threads,
+        "relaxed": settings.relaxed,
+        "preference": settings.preference.name.lower(),
+        "priority": settings.priority.name.lower(),
         "burst": settings.burst,
         "delay_s": settings.delay_s,
         "frequency_hz": settings.frequency_hz,
@@ -178,7 +218,8 @@ def measure(settings: BenchmarkSettings) -> dict[str, Any]:
         "status": str(compilation.status),
         "first_ms": first_s * 1e3,
         "warmup": {"runs": len(warmup), "mean_ms": sum(warmup) / len(warmup) * 1e3 if warmup else None},
-        "steady": _steady(steady, pacing.rate(steady, steady_s)),
+        "percentiles": list(settings.percentiles),
+        "steady": _steady(steady, settings.percentiles, pacing.rate(steady, steady_s)),
         "waiting": waiting,
         "verification": describe_verification(compilation),
         "parts": time_parts(compilation, inputs, outputs),
@@ -197,9 +238,52 @@ def measure(settings: BenchmarkSettings) -> dict[str, Any]:
     return document
 
 
-def _steady(seconds: Sequence[float], rate: float | None) -> dict[str, float | int]:
+def _builder(
+    settings: BenchmarkSettings, model: Model, devices: Sequence[nd.Device] | None
+) -> nd.CompilationBuilder:
+    measured = replace(model, relaxed=True) if settings.relaxed else model
+    builder = nd.CompilationBuilder(measured, devices, settings.threads)
+    builder.set_startup(settings.startup)
+    builder.set_verification(settings.verified_share)
+    builder.set_preference(settings.preference)
+    builder.set_priority(settings.priority)
+    if settings.cache_dir is not None:
+        builder.set_caching(settings.cache_dir, _CACHE_TOKEN)
+    if settings.max_partitions is not None or settings.min_operations > 1:
+        builder.set_partitioning(
+            nd.Partitioning(max_partitions=settings.max_partitions, min_operations=settings.min_operations)
+        )
+    return builder
+
+
+def _inputs(
+    settings: BenchmarkSettings, slots: Sequence[Slot], shapes: Shapes
+) -> tuple[str, list[Array], list[str]]:
+    """Returns where the inputs come from, the inputs, and remarks on them."""
+    ranges = parse_ranges(settings.input_ranges, slots)
+    if settings.inputs is not None:
+        if settings.input_files or ranges or shapes:
+            raise BadData("a file with all inputs leaves nothing to other options for inputs or shapes")
+        return str(settings.inputs), read_inputs(settings.inputs, slots), []
+    files = read_files(settings.input_files, slots, shapes)
+    others = [slot for slot in slots if slot.key not in files]
+    random = {
+        slot.key: array
+        for slot, array in zip(others, random_inputs(others, shapes, ranges=ranges), strict=True)
+    }
+    sources = [f"random (seed {SEED})"] if random else []
+    return (
+        ", ".join([*sources, *settings.input_files]) or "no",
+        [files[slot.key] if slot.key in files else random[slot.key] for slot in slots],
+        default_shape_remarks(others, shapes),
+    )
+
+
+def _steady(
+    seconds: Sequence[float], percentiles: Sequence[float], rate: float | None
+) -> dict[str, float | int]:
     """Returns the rate and the distribution of latencies; the rate is given if runs had pauses."""
-    found = summarise(seconds)
+    found = summarise(seconds, percentiles)
     return found if rate is None else {**found, "inferences_per_s": rate}
 
 
@@ -221,7 +305,9 @@ def _clients(
         return BoundExecution(compilation, inputs, outputs).time_once
 
     with status("running clients", quiet=settings.quiet):
-        return [run_clients(create, count, settings.control.min_s) for count in settings.clients]
+        return [
+            run_clients(create, count, settings.control, settings.percentiles) for count in settings.clients
+        ]
 
 
 def _accuracy(

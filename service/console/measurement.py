@@ -34,11 +34,24 @@ class RunControl:
         return max(wanted, elapsed_s / self.max_s if self.max_s else 1.0)
 
 
-def summarise(seconds: Sequence[float]) -> dict[str, float | int]:
+#: The percentiles of latencies that are always stated.
+PERCENTILES = (90.0, 99.0)
+
+
+def percentile_name(percentile: float) -> str:
+    """Returns the name of a percentile, such as `p99`."""
+    return f"p{percentile:g}"
+
+
+def summarise(seconds: Sequence[float], percentiles: Sequence[float] = ()) -> dict[str, float | int]:
     """Returns the number, the rate and the distribution of latencies.
 
     Times are in ms. Percentiles are interpolated, and std is the standard deviation of the
     population.
+
+    Args:
+        seconds: the latencies.
+        percentiles: those that are returned besides `PERCENTILES`.
     """
     milliseconds = np.asarray(seconds) * 1e3
     return {
@@ -46,8 +59,10 @@ def summarise(seconds: Sequence[float]) -> dict[str, float | int]:
         "min_ms": float(milliseconds.min()),
         "median_ms": float(np.median(milliseconds)),
         "mean_ms": float(milliseconds.mean()),
-        "p90_ms": float(np.percentile(milliseconds, 90)),
-        "p99_ms": float(np.percentile(milliseconds, 99)),
+        **{
+            f"{percentile_name(each)}_ms": float(np.percentile(milliseconds, each))
+            for each in sorted({*PERCENTILES, *percentiles})
+        },
         "max_ms": float(milliseconds.max()),
         "std_ms": float(milliseconds.std()),
         "inferences_per_s": len(seconds) / sum(seconds) if sum(seconds) else 0.0,

@@ -147,12 +147,13 @@ def _totals(model: Model, profiles: Iterable[StepProfile], total_ns: int) -> Ite
         }
 
 
-def show_profile(document: dict[str, Any], run_ms: float) -> None:
+def show_profile(document: dict[str, Any], run_ms: float, *, slowest_first: bool = False) -> None:
     """Writes a profile as tables.
 
     Args:
         document: the result of `describe_profile`.
         run_ms: the total time of a run, in ms.
+        slowest_first: sorts the kernels of each step by their times, not in their order.
     """
     for step in document["steps"]:
         branch = f", graph {step['graph']}" if step["graph"] else ""
@@ -160,7 +161,10 @@ def show_profile(document: dict[str, Any], run_ms: float) -> None:
         write_line(printable(f"step {step['step']} on {step['device']}{branch}: {_outcome(step)}"))
         if step["kernels"]:
             columns = ("kernel", "how", "operations", "us", "share")
-            rows = [_kernel_row(kernel) for kernel in step["kernels"]]
+            kernels = step["kernels"]
+            if slowest_first:
+                kernels = sorted(kernels, key=lambda kernel: -float(kernel["us"]))
+            rows = [_kernel_row(kernel) for kernel in kernels]
             write_table(columns, rows, right=columns[3:], shorten=columns[:3])
     if not document["operations"]:
         return

@@ -24,6 +24,8 @@ from neurald.hal.model.types import MAX_OPERAND_BYTES, OperandType
 from neurald.service.tensors.files import open_archive, open_regular
 
 Array = np.ndarray[Any, np.dtype[Any]]
+#: The lowest and highest values of inputs, by their keys.
+Ranges = Mapping[str, tuple[float, float]]
 
 #: The seed of all random inputs.
 SEED = 0
@@ -93,20 +95,28 @@ def _is_file_name(name: str) -> bool:
 
 
 def random_inputs(
-    slots: Sequence[Slot], shapes: Mapping[str, tuple[int, ...]] | None = None, seed: int = SEED
+    slots: Sequence[Slot],
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    seed: int = SEED,
+    ranges: Ranges | None = None,
 ) -> list[Array]:
-    """Generates random arrays, which are always the same for the same slots, shapes and seed.
+    """Generates random arrays, which are always the same for the same arguments.
 
-    A slot whose key is in `shapes` gets that shape; otherwise unspecified dimensions are 1. Floats
-    are in [0, 1). Integers of 8 and 16 bits cover their whole range, wider ones are from 0 to 99.
-    Strings are the digits of numbers from 0 to 99.
+    A slot whose key is in `shapes` gets that shape; otherwise unspecified dimensions are 1. Numbers
+    of a slot whose key is in `ranges` are in that range. Other floats are in [0, 1), other integers
+    of 8 and 16 bits cover their whole range, and wider ones are from 0 to 99. Strings are the
+    digits of numbers from 0 to 99.
     """
     rng = np.random.default_rng(seed)
-    given = shapes or {}
-    return [
-        _random(rng, slot.operand, given.get(slot.key, tuple(d or 1 for d in slot.operand.dimensions or ())))
-        for slot in slots
-    ]
+    given, limits = shapes or {}, ranges or {}
+    arrays = []
+    for slot in slots:
+        shape = given.get(slot.key, tuple(d or 1 for d in slot.operand.dimensions or ()))
+        if slot.key in limits:
+            arrays.append(_random_between(rng, slot.operand.type.dtype, shape, *limits[slot.key]))
+        else:
+            arrays.append(_random(rng, slot.operand, shape))
+    return arrays
 
 
 #: Maximum size of an array's header. Those that NumPy writes have about a hundred bytes.
@@ -117,6 +127,16 @@ _COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _MAX_EXPANSION = 1032
 #: Allowance for small members, in which headers count.
 _EXPANSION_ALLOWANCE_BYTES = 1 << 10
+
+
+def _random_between(
+    rng: np.random.Generator, dtype: "np.dtype[Any]", shape: tuple[int, ...], low: float, high: float
+) -> Array:
+    if dtype.kind == "f":
+        # The difference of the limits may be infinite.
+        share = rng.random(shape)
+        return (low * (1 - share) + high * share).astype(dtype)
+    return rng.integers(int(low), int(high), shape, dtype.name, endpoint=True)
 
 
 def _random(rng: np.random.Generator, operand: Operand, shape: tuple[int, ...]) -> Array:
@@ -187,7 +207,7 @@ def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, slot: Slo
         )
     try:
         with archive.open(info) as member:
-            shape, dtype = _read_header(member)
+            shape, dtype = read_header(member)
         # A header that declares more data than the file has would cause a large allocation.
         has_enough_data = math.prod(shape) * max(1, dtype.itemsize) <= info.file_size
     # Damaged bytes make zipfile, zlib and NumPy raise almost any exception.
@@ -216,7 +236,12 @@ def _max_expanded_bytes(compressed: int) -> int:
     return _MAX_EXPANSION * compressed + _EXPANSION_ALLOWANCE_BYTES
 
 
-def _read_header(member: IO[bytes]) -> "tuple[tuple[int, ...], np.dtype[Any]]":
+def read_header(member: IO[bytes]) -> "tuple[tuple[int, ...], np.dtype[Any]]":
+    """Reads the header of an array that `numpy.save` wrote, and returns its shape and type.
+
+    Raises:
+        ValueError: it is damaged, or unusually long.
+    """
     version = np.lib.format.read_magic(member)
     if version == (1, 0):
         shape, _, dtype = np.lib.format.read_array_header_1_0(member)

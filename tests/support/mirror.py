@@ -476,6 +476,7 @@ COVERED_BY: Mapping[str, str] = {
     "service/tensors/input_files.py": "tests/service/cli/models/test_run.py",
     "service/tensors/packed_labels.py": "tests/service/tensors/test_findings.py",
     "service/telemetry/dashboard.py": "tests/service/telemetry/test_manager_metrics.py",
+    "service/benchmark/alias_values.py": "tests/service/benchmark/test_aliases.py",
     "service/benchmark/memory.py": "tests/service/cli/models/test_benchmark.py",
     "service/benchmark/peer_process.py": "tests/service/benchmark/test_peers.py",
     "service/benchmark/report.py": "tests/service/cli/models/test_benchmark.py",

@@ -1,7 +1,9 @@
 """The command `neurald benchmark`."""
 
+import math
+from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 from typer.core import TyperCommand
@@ -12,6 +14,7 @@ from neurald.service.cli.options.model import ShapeOption, SignatureOption, Thre
 from neurald.service.cli.options.output import JsonOption
 
 _MODEL = "MODEL"
+_Enum = TypeVar("_Enum", bound=Enum)
 
 
 class BenchmarkCommand(TyperCommand):
@@ -59,7 +62,54 @@ def benchmark(
     ] = None,
     signature: SignatureOption = None,
     shape: ShapeOption = None,
+    inputs: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="IN.npz",
+            help="Inputs by tensor name, or by position (input_0, input_1, …). [default: random inputs]",
+        ),
+    ] = None,
+    input_file: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input",
+            metavar="NAME=FILE",
+            help="The value of one input: its bytes, or a .npy file. May be repeated.",
+        ),
+    ] = None,
+    input_range: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=LOW:HIGH", help="The range of a random input, such as ids=0:999. May be repeated."
+        ),
+    ] = None,
     threads: ThreadsOption = None,
+    relaxed: Annotated[
+        bool,
+        typer.Option("--relaxed", help="Allow float32 to be computed with the precision of float16."),
+    ] = False,
+    preference: Annotated[
+        str,
+        typer.Option(
+            metavar="GOAL", help="What to optimise for: low_power, fast_single_answer or sustained_speed."
+        ),
+    ] = "fast_single_answer",
+    priority: Annotated[
+        str, typer.Option(metavar="RANK", help="The rank of the runs: low, medium or high.")
+    ] = "medium",
+    cache_dir: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Keep compiled code in this folder. [default: the user's own cache]"
+        ),
+    ] = None,
+    max_partitions: Annotated[
+        int | None,
+        typer.Option(min=1, help="Largest number of steps of each device; the CPU device runs the others."),
+    ] = None,
+    min_operations: Annotated[
+        int, typer.Option(min=1, help="Run steps of fewer operations on the CPU device.")
+    ] = 1,
     startup: Annotated[
         str | None,
         typer.Option(
@@ -72,9 +122,15 @@ def benchmark(
     burst: Annotated[
         bool, typer.Option("--burst", help="Run in a burst, which uses shared memory instead of calls.")
     ] = False,
+    percentile: Annotated[
+        str, typer.Option(metavar="P[,P...]", help="The percentiles of latencies to show.")
+    ] = "90,99",
     profile: Annotated[
         bool,
         typer.Option("--profile", help="Also time each kernel, and list the operations that it computes."),
+    ] = False,
+    slowest_first: Annotated[
+        bool, typer.Option("--slowest-first", help="List kernels by their times, not in their order.")
     ] = False,
     reference: Annotated[
         str | None,
@@ -179,9 +235,19 @@ def benchmark(
             frequency_hz=frequency,
             signature=signature,
             shapes=shape or (),
+            inputs=inputs,
+            input_files=input_file or (),
+            input_ranges=input_range or (),
             threads=threads,
+            relaxed=relaxed,
+            preference=_member(nd.Preference, preference, "--preference"),
+            priority=_member(nd.Priority, priority, "--priority"),
+            cache_dir=cache_dir,
+            max_partitions=max_partitions,
+            min_operations=min_operations,
             startup=startup_of(startup or nd.Startup.OPTIMIZED.value),
             burst=burst,
+            percentiles=_percentiles(percentile),
             profile=profile or profile_csv is not None,
             clients=client_counts(clients) if clients else (),
             reference=reference,
@@ -202,11 +268,33 @@ def benchmark(
     else:
         from neurald.service.benchmark.report import show
 
-        show(document, histogram=histogram)
+        show(document, histogram=histogram, slowest_first=slowest_first)
     if verify:
         from neurald.service.console.verification import require_right
 
         require_right(document["verification"])
+
+
+def _member(kind: type[_Enum], text: str, option: str) -> _Enum:
+    """Returns the member of this name."""
+    try:
+        return kind[text.upper()]
+    except KeyError:
+        names = " or ".join(each.name.lower() for each in kind)
+        raise typer.BadParameter(f"{option} is {text!r}; {names} is expected") from None
+
+
+def _percentiles(text: str) -> list[float]:
+    """Returns the numbers of a list such as `50,99.9`."""
+    try:
+        found = [float(each) for each in text.split(",")]
+    except ValueError:
+        found = [math.nan]
+    if not all(0 <= each <= 100 for each in found):
+        raise typer.BadParameter(
+            f"--percentile is {text!r}; numbers from 0 to 100 are expected, such as 90,99.9"
+        )
+    return found
 
 
 def _write_files(

@@ -25,6 +25,12 @@ def test_summary() -> None:
     assert figures["inferences_per_s"] == pytest.approx(100 / 5.05)
 
 
+def test_other_percentiles_are_stated_besides_the_usual_ones() -> None:
+    figures = summarise([0.001, 0.002, 0.003], [50, 99.9])
+    assert [name for name in figures if name.startswith("p")] == ["p50_ms", "p90_ms", "p99_ms", "p99.9_ms"]
+    assert figures["p50_ms"] == pytest.approx(2)
+
+
 def test_summary_of_one_and_of_nothing_measurable() -> None:
     assert summarise([0.25])["p99_ms"] == pytest.approx(250)
     assert summarise([0.25])["std_ms"] == 0

@@ -367,3 +367,14 @@ def test_outputs_are_read_back(tmp_path: Path) -> None:
 def test_writing_where_nothing_can_be_written(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="absent"):
         write_outputs(tmp_path / "absent" / "out.npz", [slot()], [RIGHT])
+
+
+def test_random_numbers_are_in_the_given_ranges() -> None:
+    slots = [slot("x", dimensions=(50,)), slot("n", OperandType.TENSOR_INT32, (50,), "input_1")]
+    floats, integers = random_inputs(slots, ranges={"x": (-2.0, 3.0), "n": (-1, 1)})
+    assert -2 <= floats.min() < 0 < 1 < floats.max() <= 3
+    assert set(integers.tolist()) == {-1, 0, 1}
+    assert integers.dtype == np.int32
+    largest = float(np.finfo(np.float32).max)
+    (widest,) = random_inputs(slots[:1], ranges={"x": (-largest, largest)})
+    assert np.isfinite(widest).all()

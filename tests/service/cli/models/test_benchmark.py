@@ -2,6 +2,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support.daemon.command_line import invoke, invoke_json
 from support.daemon.processes import running_daemon
@@ -22,6 +23,7 @@ QUICK = ["--runs", "7", "--min-secs", "0", "--warmup-runs", "3", "--warmup-min-s
 def test_json_has_every_phase() -> None:
     document = invoke_json("benchmark", MODEL, *QUICK)
     assert document["inputs"] == "random (seed 0)"
+    assert document["model_bytes"] == Path(MODEL).stat().st_size
     (step,) = document["steps"]
     assert step["device"] == "cpu"
     assert step["operations"] > 1
@@ -94,11 +96,71 @@ def test_no_warm_up() -> None:
 
 @sweep(
     "options",
-    [["--device", "cpu"], ["--threads", "2"], ["--signature", "serving_default"], ["--burst"]],
+    [
+        ["--device", "cpu"],
+        ["--threads", "2"],
+        ["--signature", "serving_default"],
+        ["--burst"],
+        ["--preference", "low_power", "--priority", "high"],
+        ["--max-partitions", "1", "--min-operations", "2"],
+    ],
     ids=" ".join,
 )
 def test_options(options: list[str]) -> None:
     assert invoke_json("benchmark", MODEL, *QUICK, *options)["steady"]["runs"] == 7
+
+
+def test_relaxed_models_are_compared_with_exact_ones() -> None:
+    document = invoke_json("benchmark", MODEL, *QUICK, "--relaxed", "--reference", "cpu")
+    assert document["relaxed"] is True
+    assert document["accuracy"]["reference"] == "cpu"
+    assert invoke_json("benchmark", MODEL, *QUICK)["relaxed"] is False
+
+
+def test_compiled_code_in_another_folder(tmp_path: Path) -> None:
+    for expected in ("miss", "hit"):
+        document = invoke_json("benchmark", MODEL, *QUICK, "--cache-dir", tmp_path)
+        assert document["steps"][0]["cache"] == expected
+    assert list(tmp_path.iterdir())
+
+
+def test_inputs_of_files(tmp_path: Path) -> None:
+    image = np.full((1, 8, 8, 1), 3, np.uint8)
+    image.tofile(tmp_path / "image.bin")
+    np.savez(tmp_path / "all.npz", input_0=image)
+    single = ["--input", f"image={tmp_path}/image.bin"]
+    for options, source in (
+        (single, single[1]),
+        (["--inputs", f"{tmp_path}/all.npz"], f"{tmp_path}/all.npz"),
+        (["--input-range", "image=3:3"], "random (seed 0)"),
+    ):
+        assert invoke_json("benchmark", MODEL, *QUICK, *options)["inputs"] == source
+        assert f"inputs: {source}" in invoke("benchmark", MODEL, *QUICK, *options).stdout
+    result = invoke("benchmark", MODEL, *QUICK, *single, "--inputs", f"{tmp_path}/all.npz")
+    assert "leaves nothing to other options" in result.stderr
+
+
+def test_percentiles() -> None:
+    document = invoke_json("benchmark", MODEL, *QUICK, "--percentile", "50,99.9")
+    assert document["steady"]["p99.9_ms"] >= document["steady"]["p50_ms"]
+    shown = invoke("benchmark", MODEL, *QUICK, "--percentile", "50,99.9").stdout
+    assert "steady, p99.9" in shown
+    assert "p90" not in shown
+
+
+@sweep(
+    ("option", "value", "message"),
+    [
+        ("--percentile", "101", "numbers from 0 to 100"),
+        ("--percentile", "x", "numbers from 0 to 100"),
+        ("--preference", "none", "low_power or fast_single_answer or sustained_speed is expected"),
+        ("--priority", "none", "low or medium or high is expected"),
+    ],
+)
+def test_wrong_values_of_options(option: str, value: str, message: str) -> None:
+    result = invoke("benchmark", MODEL, option, value)
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.split())
 
 
 def test_a_burst_in_a_daemon() -> None:
@@ -129,6 +191,17 @@ def step(kernels: Sequence[KernelTime] = KERNELS, reason: str = "") -> StepProfi
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Compilation, "profile", lambda self: (step(),))
+
+
+@pytest.mark.usefixtures("told")
+def test_the_slowest_kernels_first() -> None:
+    def order(*options: str) -> list[int]:
+        shown = invoke("benchmark", MODEL, *QUICK, "--profile", *options).stdout
+        return [shown.index(f"\n{name} ") for name in ("conv", "SOFTMAX", "pool")]
+
+    in_order, by_time = order(), order("--slowest-first")
+    assert by_time == sorted(by_time)
+    assert in_order != sorted(in_order)
 
 
 @pytest.mark.usefixtures("told")
