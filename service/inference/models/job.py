@@ -18,11 +18,17 @@ NoteResult = Callable[[int, Any, RunAnswer, object], None]
 
 
 class JobInput(Struct, frozen=True, kw_only=True):
-    """An input of a model with its bytes, which fit its type and shape."""
+    """An input of a model with its bytes, which fit its type and shape.
+
+    Attributes:
+        kind, shape, source: its type, its shape, and where its bytes are.
+        is_given: False for an optional input that the client has left out.
+    """
 
     kind: str
     shape: tuple[int, ...]
     source: InputBytes
+    is_given: bool = True
 
 
 class JobOutput(Struct, frozen=True, kw_only=True):
@@ -126,7 +132,9 @@ class InferenceJob(Struct, kw_only=True, eq=False):
     def fits(self, other: "InferenceJob", *, is_batched: bool) -> bool:
         """Returns whether both can be run in one batch."""
         return is_batched and all(
-            mine.kind == theirs.kind != "bytes" and mine.shape[1:] == theirs.shape[1:]
+            mine.kind == theirs.kind != "bytes"
+            and mine.shape[1:] == theirs.shape[1:]
+            and mine.is_given == theirs.is_given
             for mine, theirs in zip(self.inputs, other.inputs, strict=True)
         )
 

@@ -66,6 +66,7 @@ class ModelInterface:
         self._max_batch_size = max_batch_size
         self._labels = labels
         self._reshapes = Reshapes(config, loaded)
+        self._optional = frozenset(each.name for each in config.input if each.optional)
         self._outputs = {each.name: n for n, each in enumerate(loaded.outputs)}
         #: What `output_bytes` has returned, by rows.
         self._output_bytes: dict[int, int] = {}
@@ -95,7 +96,9 @@ class ModelInterface:
                     Status.INVALID,
                     f"the model {self._name} is not served in sequences, so it takes no {name}",
                 )
-        inputs = checked_inputs(request.inputs, described.inputs, self._name, self._max_batch_size)
+        inputs = checked_inputs(
+            request.inputs, described.inputs, self._name, self._max_batch_size, self._optional
+        )
         if reshapes.has_any:
             inputs = [
                 replace(each, shape=reshapes.of_model(position, each.shape))

@@ -1,7 +1,7 @@
 """The inputs of a request, compared with those of its model. Errors are worded as Triton's."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from neurald.hal.lanes.opening import TensorDescription
@@ -9,10 +9,12 @@ from neurald.hal.lanes.packets import BYTES, type_named
 from neurald.service.inference.models.job import JobInput
 from neurald.service.inference.protocol.element_types import datatype_of
 from neurald.service.inference.protocol.errors import ServiceError, Status
-from neurald.service.inference.protocol.tensors import Bytes, InputTensor, quoted
+from neurald.service.inference.protocol.tensors import Bytes, InputTensor, Zeros, quoted
 
 #: How many names of inputs an error lists.
 _MAX_NAMED: Final = 32
+#: Bytes of the length of a string.
+_LENGTH_BYTES: Final = 4
 #: What errors about shapes say of models with batches, as Triton's do.
 _BATCH_NOTE: Final = (
     ". NOTE: Setting a non-zero max_batch_size in the model config requires a batch dimension to be prepended "
@@ -22,7 +24,11 @@ _BATCH_NOTE: Final = (
 
 
 def checked_inputs(
-    given_inputs: Sequence[InputTensor], inputs: Sequence[TensorDescription], model: str, max_batch_size: int
+    given_inputs: Sequence[InputTensor],
+    inputs: Sequence[TensorDescription],
+    model: str,
+    max_batch_size: int,
+    optional: Collection[str] = (),
 ) -> list[JobInput]:
     """Returns the inputs of a request in the order of the model, after checking that they are its inputs.
 
@@ -31,6 +37,8 @@ def checked_inputs(
         inputs: the inputs of the model.
         model: its name, for errors.
         max_batch_size: zero if the first dimension is not that of a batch.
+        optional: names of inputs that may be left out, and are zeros or empty strings then, with 1
+            for open lengths.
 
     Raises:
         ServiceError: they are not the model's inputs.
@@ -38,19 +46,7 @@ def checked_inputs(
     positions = {each.name: n for n, each in enumerate(inputs)}
     found: list[JobInput | None] = [None] * len(inputs)
     if len(given_inputs) != len(inputs):
-        given_names: set[str] = set()
-        for given in given_inputs:
-            if given.name in given_names:
-                raise _given_twice(given)
-            given_names.add(given.name)
-        missing = [quoted(name) for name in positions if name not in given_names]
-        raise ServiceError(
-            Status.INVALID,
-            f"expected {len(inputs)} inputs but got {len(given_inputs)} inputs for model "
-            f"{quoted(model)}. Got input(s) [{','.join(map(quoted, sorted(given_names)[:_MAX_NAMED]))}], "
-            f"but missing required input(s) [{','.join(missing[:_MAX_NAMED])}]. Please provide all required "
-            "input(s).",
-        )
+        _require_all(given_inputs, list(positions), model, optional)
     rows: int | None = None
     for given in given_inputs:
         position = positions.get(given.name)
@@ -100,7 +96,56 @@ def checked_inputs(
                 )
             rows = given.shape[0]
         found[position] = JobInput(kind=described.kind, shape=given.shape, source=given.source)
-    return [each for each in found if each is not None]
+    return [
+        _left_out(described, rows if max_batch_size else None) if each is None else each
+        for each, described in zip(found, inputs, strict=True)
+    ]
+
+
+def _require_all(
+    given_inputs: Sequence[InputTensor], names: Sequence[str], model: str, optional: Collection[str]
+) -> None:
+    """Raises ServiceError if a request has not all inputs that are not optional, or too many.
+
+    Args:
+        given_inputs, model, optional: see `checked_inputs`.
+        names: the names of all inputs.
+    """
+    given_names: set[str] = set()
+    for given in given_inputs:
+        if given.name in given_names:
+            raise _given_twice(given)
+        given_names.add(given.name)
+    missing = [quoted(name) for name in names if name not in given_names and name not in optional]
+    if not missing and len(given_inputs) <= len(names):
+        return
+    least = len(names) - len(optional)
+    expected = f"number of inputs between {least} and {len(names)}" if optional else f"{least} inputs"
+    raise ServiceError(
+        Status.INVALID,
+        f"expected {expected} but got {len(given_inputs)} inputs for model "
+        f"{quoted(model)}. Got input(s) [{','.join(map(quoted, sorted(given_names)[:_MAX_NAMED]))}], "
+        f"but missing required input(s) [{','.join(missing[:_MAX_NAMED])}]. Please provide all required "
+        "input(s).",
+    )
+
+
+def _left_out(described: TensorDescription, rows: int | None) -> JobInput:
+    """Returns an optional input that a request has left out.
+
+    Args:
+        described: the input.
+        rows: the entries of the batch; None without batches. Those of a request without any input
+            are 1.
+    """
+    shape = [abs(length) for length in described.shape or ()]
+    if rows is not None:
+        shape[0] = rows
+    # An empty string is its length, of zeros.
+    size = math.prod(shape) * (
+        _LENGTH_BYTES if described.kind == BYTES else type_named(described.kind).itemsize
+    )
+    return JobInput(kind=described.kind, shape=tuple(shape), source=Zeros(size), is_given=False)
 
 
 def raw_input(
@@ -141,7 +186,7 @@ def raw_input(
             "than one variable-sized dimension",
         )
     if is_text:
-        content = memoryview(b"".join((content.nbytes.to_bytes(4, "little"), content)))
+        content = memoryview(b"".join((content.nbytes.to_bytes(_LENGTH_BYTES, "little"), content)))
     elif unknown:
         known = math.prod(length for length in shape if length >= 0) * type_named(described.kind).itemsize
         shape[unknown[0]] = content.nbytes // known if known else 0

@@ -4,6 +4,7 @@ import math
 import os
 from typing import Protocol
 
+import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
@@ -56,6 +57,19 @@ class Bytes(Struct, frozen=True):
     def copy_into(self, target: memoryview) -> None:
         """See `InputBytes.copy_into`."""
         target[:] = self.data
+
+    def release(self) -> None:
+        """See `InputBytes.release`."""
+
+
+class Zeros(Struct, frozen=True):
+    """The bytes of an optional input that the client has left out: zeros, or empty strings."""
+
+    size: int
+
+    def copy_into(self, target: memoryview) -> None:
+        """See `InputBytes.copy_into`."""
+        np.frombuffer(target, np.uint8)[:] = 0
 
     def release(self) -> None:
         """See `InputBytes.release`."""

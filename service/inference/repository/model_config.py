@@ -297,7 +297,7 @@ def completed(config: Any, name: str, loaded: ModelDescription) -> Any:
         _check(name, kind, declared, actual, is_batched=is_batched)
         labels = {each.name: each.label_filename for each in declared} if kind == "output" else {}
         reshapes = {each.name: _copy(each) for each in declared if each.HasField("reshape")}
-        formats = {each.name: each.format for each in declared} if kind == "input" else {}
+        hints = {each.name: (each.format, each.optional) for each in declared} if kind == "input" else {}
         del declared[:]
         for tensor in actual:
             entry = declared.add(name=tensor.name, dims=dims_of(tensor, is_batched=is_batched))
@@ -310,7 +310,7 @@ def completed(config: Any, name: str, loaded: ModelDescription) -> Any:
             if kind == "output":
                 entry.label_filename = labels.get(tensor.name, "")
             else:
-                entry.format = formats.get(tensor.name, 0)
+                entry.format, entry.optional = hints.get(tensor.name, (0, False))
     if not result.instance_group:
         result.instance_group.add(name=f"{name}_0", count=1, kind=0)
     if result.version_policy.WhichOneof("policy_choice") is None:

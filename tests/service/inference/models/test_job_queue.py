@@ -27,10 +27,11 @@ def job(
     *,
     begin_by_s: float | None = None,
     priority: int = 0,
+    is_given: bool = True,
 ) -> InferenceJob:
     source = Bytes(memoryview(bytes(rows * width)))
     return InferenceJob(
-        inputs=[JobInput(kind="int8", shape=(rows, width), source=source)],
+        inputs=[JobInput(kind="int8", shape=(rows, width), source=source, is_given=is_given)],
         rows=rows,
         wanted=(0,),
         finish=lambda outputs, record: None,
@@ -87,6 +88,15 @@ def test_requests_that_do_not_fit_together_run_apart(loop: asyncio.AbstractEvent
         queue.put(each, 0.0, lanes=1)
     assert queue.take(0.0)[0] == jobs[:1]
     assert queue.take(0.0)[0] == jobs[1:]
+
+
+def test_requests_with_other_optional_inputs_run_apart(loop: asyncio.AbstractEventLoop) -> None:
+    queue = JobQueue(batch_rows=8, delay_s=9.0)
+    jobs = [job(loop, is_given=is_given) for is_given in (True, True, False)]
+    for each in jobs:
+        queue.put(each, 0.0, lanes=1)
+    assert queue.take(0.0) == (jobs[:2], None)
+    assert queue.take(0.0) == ([], 9.0)
 
 
 def test_requests_that_have_ended_are_not_run(loop: asyncio.AbstractEventLoop) -> None:

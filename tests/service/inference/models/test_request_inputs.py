@@ -56,6 +56,34 @@ def test_without_batches_first_dimensions_may_differ() -> None:
     assert "NOTE" not in str(caught.value)
 
 
+def test_optional_inputs_are_zeros() -> None:
+    names = TensorDescription(name="z", kind=BYTES, shape=(-1, 3))
+    for inputs, rows in (((X,), 2), ((), 1)):
+        found = checked_inputs(inputs, (*PAIR, names), "pair", 8, ("x", "y", "z"))
+        assert [each.shape for each in found] == [(rows, 4), (rows,), (rows, 3)]
+        assert [each.is_given for each in found] == [bool(inputs), False, False]
+        # An empty string is the four bytes of its length.
+        assert [each.source.size for each in found] == [rows * 16, rows, rows * 12]
+        content = bytearray(b"\xff" * (rows * 12))
+        found[2].source.copy_into(memoryview(content))
+        assert not any(content)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ((), r"expected number of inputs between 1 and 2 but got 0 .*input\(s\) \[\], .*\['x'\]"),
+        ((Y,), r"expected number of inputs between 1 and 2 but got 1 .*\['y'\], .* \['x'\]"),
+        ((X, Y, given("z", "INT8", 2, size=2)), "expected number of inputs between 1 and 2 but got 3"),
+        ((X, X), "'x' already exists"),
+        ((X, given("z", "INT8", 2, size=2)), "unexpected inference input 'z'"),
+    ],
+)
+def test_requests_without_inputs_that_are_not_optional(inputs: tuple[InputTensor, ...], message: str) -> None:
+    with pytest.raises(ServiceError, match=message):
+        checked_inputs(inputs, PAIR, "pair", 8, ("y",))
+
+
 @pytest.mark.parametrize(
     ("kind", "shape", "batch", "size", "expected"),
     [

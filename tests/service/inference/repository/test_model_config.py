@@ -18,7 +18,7 @@ TEXT = """
 name: "m"  # a comment with { braces
 platform: "tflite"
 max_batch_size: 8
-input [ { name: "x" data_type: TYPE_FP32 dims: [ 4 ] } ]
+input [ { name: "x" data_type: TYPE_FP32 dims: [ 4 ] optional: true } ]
 output [ { name: "y" data_type: TYPE_FP32 dims: [ -1 ] label_filename: "labels.txt" } ]
 instance_group [ { count: 2 kind: KIND_CPU } ]
 dynamic_batching { preferred_batch_size: [ 4 ] max_queue_delay_microseconds: 500 }
@@ -47,6 +47,7 @@ def test_settings_follow_from_the_text() -> None:
     full = completed(config, "m", LOADED)
     assert list(full.output[0].dims) == [3]
     assert full.output[0].label_filename == "labels.txt"
+    assert full.input[0].optional
     assert full.version_policy.latest.num_versions == 1
 
 

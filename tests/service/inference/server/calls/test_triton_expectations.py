@@ -30,6 +30,8 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     zoo.write_plain(folder, "texts", zoo.reshaping("STRING"))
     zoo.write_plain(folder, "text", zoo.reshaping("STRING", 1))
     zoo.write_plain(folder, "single", zoo.reshaping(count=1))
+    optional = 'input [ { name: "a" data_type: TYPE_INT32 dims: [ 1, 4 ] optional: true } ]'
+    zoo.write_model(folder, "half", zoo.addition(), config=optional)
     with Serving(folder, allow_client_shm=True) as found:
         yield found.wait_ready()
 
@@ -117,6 +119,25 @@ def test_missing_inputs_are_named(serving: Serving) -> None:
                 client.infer("pair", inputs)
             assert message in str(caught.value)
             assert caught.value.status() == "StatusCode.INVALID_ARGUMENT"
+
+
+def test_optional_inputs_may_be_left_out(serving: Serving) -> None:
+    def answer(inputs: list[dict[str, Any]]) -> tuple[int, Any]:
+        status, document, _ = ask(serving, "half", json.dumps({"inputs": inputs}).encode(), {})
+        return status, document
+
+    a, b = ({"name": name, "shape": [1, 4], "datatype": "INT32", "data": [1, 2, 3, 4]} for name in "ab")
+    for inputs, expected in (([b], [-1, -2, -3, -4]), ([a, b], [0, 0, 0, 0])):
+        status, document = answer(inputs)
+        assert (status, document["outputs"][1]["data"]) == (200, expected)
+    status, document = answer([a])
+    assert (status, document["error"]) == (
+        400,
+        "expected number of inputs between 1 and 2 but got 1 inputs for model 'half'. Got input(s) ['a'], but "
+        "missing required input(s) ['b']. Please provide all required input(s).",
+    )
+    with triton_http.InferenceServerClient(serving.http) as client:
+        assert [each.get("optional") for each in client.get_model_config("half")["input"]] == [True, False]
 
 
 @sweep(
