@@ -282,6 +282,30 @@ def _transformed(node: Convolution, plan: ProductPlan, *, in_pairs: bool) -> Val
     return Value(array.shape, Scalar.UINT8, array, node.weights.name)
 
 
+class _Integers:
+    """Arithmetic of vectors of integers, modulo 2^16 or 2^32.
+
+    Args:
+        vector: writes the instructions.
+        element: the type of the integers: i16 or i32.
+    """
+
+    def __init__(self, vector: Vector, element: str) -> None:
+        self._vector, self._element = vector, element
+
+    def add(self, first: str, second: str) -> str:
+        """Writes `first + second`."""
+        return self._vector.binary("add", self._element, first, second)
+
+    def less(self, first: str, second: str) -> str:
+        """Writes `first - second`."""
+        return self._vector.binary("sub", self._element, first, second)
+
+    def times(self, first: str, bits: int) -> str:
+        """Writes `first · 2^bits`."""
+        return self._vector.binary("shl", self._element, first, self._vector.number(self._element, bits))
+
+
 class _WinogradWriter:
     """Writes the function of a Winograd convolution.
 
@@ -424,17 +448,8 @@ class _WinogradWriter:
 
     def _points_of(self, d: Sequence[str]) -> list[str]:
         """Transforms six pixels."""
-        v = self._pixels
-
-        def add(first: str, second: str) -> str:
-            return v.binary("add", "i16", first, second)
-
-        def less(first: str, second: str) -> str:
-            return v.binary("sub", "i16", first, second)
-
-        def times(first: str, bits: int) -> str:
-            return v.binary("shl", "i16", first, v.number("i16", bits))
-
+        integers = _Integers(self._pixels, "i16")
+        add, less, times = integers.add, integers.less, integers.times
         even, odd = less(d[4], times(d[2], 2)), less(d[3], times(d[1], 2))
         near, far = less(d[4], d[2]), times(less(d[3], d[1]), 1)
         return [
@@ -516,17 +531,8 @@ class _WinogradWriter:
 
     def _sums_of(self, m: Sequence[str]) -> list[str]:
         """Transforms the sums of six points to multiples of four results."""
-        v = self._words
-
-        def add(first: str, second: str) -> str:
-            return v.binary("add", "i32", first, second)
-
-        def less(first: str, second: str) -> str:
-            return v.binary("sub", "i32", first, second)
-
-        def times(first: str, bits: int) -> str:
-            return v.binary("shl", "i32", first, v.number("i32", bits))
-
+        integers = _Integers(self._words, "i32")
+        add, less, times = integers.add, integers.less, integers.times
         near, near_odd = add(m[1], m[2]), less(m[1], m[2])
         far, far_odd = add(m[3], m[4]), less(m[3], m[4])
         return [
