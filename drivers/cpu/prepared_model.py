@@ -18,7 +18,7 @@ from neurald.hal.device import (
     OutputShape,
     Timing,
 )
-from neurald.hal.errors import BadData, MissedDeadlinePersistent, OpFailed
+from neurald.hal.errors import BadData, OpFailed
 from neurald.hal.execution.direct_calls import ArrayFunction, ShortExecution
 from neurald.hal.execution.in_process import InProcessModel
 from neurald.hal.execution.native_serving import NativeCall
@@ -108,16 +108,7 @@ class CpuPreparedModel(InProcessModel):
         asked = time.monotonic_ns()
         taken: list[int] = []
         self.native.run(binding, deadline_s, cancellation, taken, options.loop_timeout_s)
-        ended = time.monotonic_ns()
-        launched = taken[0]
-        return ExecutionResult(
-            output_shapes=self._result.output_shapes,
-            timing=Timing(
-                on_device_ns=ended - launched,
-                in_driver_ns=ended - launched + asked - started,
-                queued_ns=launched - asked,
-            ),
-        )
+        return timed(self._result, started, asked, taken[0])
 
     def create_reusable_execution(self, request: Request) -> ReusableExecution | None:
         """See `ReusesExecutions.create_reusable_execution`."""
@@ -223,6 +214,27 @@ class CpuPreparedModel(InProcessModel):
         return self.native.profile()
 
 
+def timed(result: ExecutionResult, started_ns: int, asked_ns: int, launched_ns: int) -> ExecutionResult:
+    """Returns the result of an execution that has just ended, with its timing.
+
+    Args:
+        result: the result without timing.
+        started_ns: when the driver got the execution; moments are of `time.monotonic_ns()`.
+        asked_ns: when the execution began to wait for others to end.
+        launched_ns: when the device began to compute.
+    """
+    ended_ns = time.monotonic_ns()
+    queued_ns = launched_ns - asked_ns
+    return ExecutionResult(
+        output_shapes=result.output_shapes,
+        timing=Timing(
+            on_device_ns=ended_ns - launched_ns,
+            in_driver_ns=ended_ns - started_ns - queued_ns,
+            queued_ns=queued_ns,
+        ),
+    )
+
+
 def require_time(options: ExecuteOptions) -> None:
     """Raises an error if an execution is late or cancelled before it starts.
 
@@ -230,8 +242,7 @@ def require_time(options: ExecuteOptions) -> None:
         MissedDeadlinePersistent: its deadline has passed.
         Cancelled: it was cancelled.
     """
-    if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
-        raise MissedDeadlinePersistent("the deadline had passed before the execution started")
+    options.require_time()
     if options.cancellation is not None:
         options.cancellation.require_not_cancelled("before it began")
 

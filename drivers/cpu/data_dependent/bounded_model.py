@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final
 
 from neurald.drivers.cpu.native.instances.argument_binding import ArgumentBinding
 from neurald.drivers.cpu.native.native_model import NativeModel
-from neurald.drivers.cpu.prepared_model import CpuPreparedModel, address_of
+from neurald.drivers.cpu.prepared_model import CpuPreparedModel, address_of, require_time, timed
 from neurald.drivers.cpu.target.executable import Executable
 from neurald.drivers.cpu.target.routine import ALIGNMENT
 from neurald.hal.accounting.account import reserve
-from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult, OutputShape, Timing
+from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult, OutputShape
 from neurald.hal.errors import OpFailed
 from neurald.hal.execution.direct_calls import ArrayFunction, ShortExecution
 from neurald.hal.execution.reusable import ReusableExecution
@@ -86,23 +86,14 @@ class BoundedModel(CpuPreparedModel):
     def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
         """See `PreparedModel.execute`. Deadlines and cancellation also interrupt long kernels."""
         started = time.monotonic_ns()
-        options.require_time()
-        if options.cancellation is not None:
-            options.cancellation.require_not_cancelled("before it began")
+        require_time(options)
         if any(argument.pool is None for argument in request.inputs):
             return self.on_references(request, options)
-        bound, taken = self._bound(request), [started]
+        bound = self._bound(request)
+        asked, taken = time.monotonic_ns(), list[int]()
         self.native.run(bound.binding, options.deadline_s, options.cancellation, taken)
         result = bound.finish()
-        if not options.measure:
-            return result
-        ended, launched = time.monotonic_ns(), taken[-1]
-        return ExecutionResult(
-            output_shapes=result.output_shapes,
-            timing=Timing(
-                on_device_ns=ended - launched, in_driver_ns=ended - started, queued_ns=launched - started
-            ),
-        )
+        return timed(result, started, asked, taken[0]) if options.measure else result
 
     def create_reusable_execution(self, request: Request) -> ReusableExecution | None:
         """See `ReusesExecutions.create_reusable_execution`."""

@@ -14,9 +14,9 @@ from neurald.drivers.cpu.native.instances.instance import LengthsRefused
 from neurald.drivers.cpu.native.native_model import NativeModel, is_short
 from neurald.drivers.cpu.parts.native_segment import NativeSegment, whole_steps
 from neurald.drivers.cpu.parts.partly_compiled_model import PartlyCompiledModel, has_string_ports, stored_like
-from neurald.drivers.cpu.prepared_model import CpuPreparedModel, address_of
+from neurald.drivers.cpu.prepared_model import CpuPreparedModel, address_of, require_time, timed
 from neurald.drivers.cpu.target.open_executable import OpenExecutable
-from neurald.hal.device import ExecuteOptions, ExecutionResult, OutputShape, Timing
+from neurald.hal.device import ExecuteOptions, ExecutionResult, OutputShape
 from neurald.hal.errors import Error, OpFailed
 from neurald.hal.execution.direct_calls import ArrayFunction, ShortExecution
 from neurald.hal.execution.reference_graph import Step
@@ -100,33 +100,24 @@ class GrowingModel(CpuPreparedModel):
     def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
         """See `PreparedModel.execute`. Deadlines and cancellation also interrupt long kernels."""
         started = time.monotonic_ns()
-        options.require_time()
-        if options.cancellation is not None:
-            options.cancellation.require_not_cancelled("before it began")
+        require_time(options)
         if any(argument.pool is None for argument in request.inputs):
             return self.on_references(request, options)
-        outputs, taken = _Outputs(self, request), [started]
+        outputs = _Outputs(self, request)
         results: list[ExecutionResult] = []
 
         def receive(shapes: Sequence[tuple[int, ...]], addresses: Sequence[int]) -> None:
             results.append(outputs.write(shapes, addresses))
 
         binding = self._binding_of(request, receive)
+        asked, taken = time.monotonic_ns(), list[int]()
         try:
             self.native.run(binding, options.deadline_s, options.cancellation, taken, options.loop_timeout_s)
         except LengthsRefused:
             self._is_refused = True
             return self.on_references(request, options)
         self._is_refused = False
-        if not options.measure:
-            return results[-1]
-        ended, launched = time.monotonic_ns(), taken[-1]
-        return ExecutionResult(
-            output_shapes=results[-1].output_shapes,
-            timing=Timing(
-                on_device_ns=ended - launched, in_driver_ns=ended - started, queued_ns=launched - started
-            ),
-        )
+        return timed(results[-1], started, asked, taken[0]) if options.measure else results[-1]
 
     def create_reusable_execution(self, request: Request) -> ReusableExecution | None:
         """See `ReusesExecutions.create_reusable_execution`."""

@@ -1,5 +1,6 @@
 """Models whose numbers of results follow from data: buffers, repeated executions and artifacts."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,31 @@ def test_a_buffer_may_be_too_small(compilation: nd.Compilation) -> None:
     execution.compute()
     assert execution.output_dimensions(0) == (1,)
     assert values[0] == 1
+
+
+def test_waiting_for_others_is_no_time_in_the_driver(
+    prepared: BoundedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = NativeModel.run
+
+    def run_late(own: NativeModel, *arguments: Any, **others: Any) -> None:
+        time.sleep(0.02)
+        run(own, *arguments, **others)
+
+    monkeypatch.setattr(NativeModel, "run", run_late)
+    arrays = [np.arange(COUNT, dtype=np.int32) for _ in range(3)]
+    sized = [Argument(pool=number, length=4 * COUNT) for number in range(3)]
+    request = Request(
+        inputs=(sized[0],), outputs=tuple(sized[1:]), pools=tuple(HostMemory(array) for array in arrays)
+    )
+    started_ns = time.monotonic_ns()
+    timing = prepared.execute(request, ExecuteOptions(measure=True)).timing
+    elapsed_ns = time.monotonic_ns() - started_ns
+    assert timing.on_device_ns is not None
+    assert timing.in_driver_ns is not None
+    assert timing.queued_ns is not None
+    assert timing.queued_ns >= 20e6
+    assert timing.on_device_ns <= timing.in_driver_ns <= elapsed_ns - timing.queued_ns
 
 
 def test_declared_operands(prepared: BoundedModel) -> None:
