@@ -349,11 +349,8 @@ def _ending(connection: socket.socket, stop: Cancellation) -> Iterator[None]:
         with contextlib.suppress(OSError):
             connection.shutdown(socket.SHUT_RDWR)
 
-    stop.call_on_cancel(wake)
-    try:
+    with stop.calling(wake):
         yield
-    finally:
-        stop.forget(wake)
 
 
 def _await_reply(

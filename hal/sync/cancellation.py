@@ -2,7 +2,9 @@
 
 import ctypes
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from neurald.hal.errors import Cancelled
@@ -13,6 +15,10 @@ _Words = ctypes.c_int64 * 3
 _OWN: Final = 0
 _OTHER: Final = 1
 _VALUE: Final = 2
+
+
+#: How often a waiting thread checks whether it was cancelled.
+POLL_S: Final = 0.02
 
 
 class Cancellation:
@@ -72,10 +78,42 @@ class Cancellation:
             if callback in self._callbacks:
                 self._callbacks.remove(callback)
 
+    @contextmanager
+    def calling(self, callback: Callable[[], object]) -> Iterator[None]:
+        """Calls `callback` if the execution is cancelled during the context, or was before."""
+        self.call_on_cancel(callback)
+        try:
+            yield
+        finally:
+            self.forget(callback)
+
     def require_not_cancelled(self, where: str) -> None:
         """Raises Cancelled if it is cancelled; the message says `where` that was noticed."""
         if self.is_cancelled:
             raise Cancelled(f"the execution was cancelled {where}")
+
+
+def next_wait_s(deadline_s: float | None, cancellation: Cancellation | None, where: str) -> float:
+    """Returns how long a thread may wait before it must check its deadline and cancellation again.
+
+    Args:
+        deadline_s: the deadline on the clock of `time.monotonic()`; None for none.
+        cancellation: ends the wait; None if nothing can.
+        where: what the execution waits for, for the message of the error.
+
+    Returns:
+        A time that locks can wait, 0 once the deadline has passed.
+
+    Raises:
+        Cancelled: it is cancelled.
+    """
+    left_s = threading.TIMEOUT_MAX
+    if deadline_s is not None:
+        left_s = min(left_s, max(0.0, deadline_s - time.monotonic()))
+    if cancellation is None:
+        return left_s
+    cancellation.require_not_cancelled(where)
+    return min(left_s, POLL_S)
 
 
 #: Is never cancelled. For native code, which needs an address to poll.

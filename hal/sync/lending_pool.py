@@ -13,13 +13,12 @@ from neurald.hal.errors import (
     ResourceExhaustedPersistent,
     ResourceExhaustedTransient,
 )
-from neurald.hal.sync.cancellation import Cancellation
-
-#: How often a waiting thread checks whether it was cancelled.
-POLL_S: Final = 0.02
+from neurald.hal.sync.cancellation import Cancellation, next_wait_s
 
 #: How often `LendingPool.close` checks for objects that were given back.
 _CLOSE_POLL_S: Final = 0.001
+
+_WHERE: Final = "while other executions ran"
 
 _T = TypeVar("_T")
 
@@ -162,15 +161,9 @@ class LendingPool(Generic[_T]):
         return waiter.item.pop()
 
     def _wait(self, waiter: _Waiter[_T], deadline_s: float | None, cancellation: Cancellation | None) -> None:
-        while True:
-            left = threading.TIMEOUT_MAX if deadline_s is None else deadline_s - time.monotonic()
-            step = left if cancellation is None else min(left, POLL_S)
-            if waiter.ready.acquire(timeout=min(max(0.0, step), threading.TIMEOUT_MAX)):
-                return
-            if cancellation is not None:
-                cancellation.require_not_cancelled("while other executions ran")
+        while not waiter.ready.acquire(timeout=next_wait_s(deadline_s, cancellation, _WHERE)):
             if deadline_s is not None and time.monotonic() >= deadline_s:
-                raise MissedDeadlineTransient("the deadline passed while other executions ran")
+                raise MissedDeadlineTransient(f"the deadline passed {_WHERE}")
 
     def _serve(self) -> None:
         """Gives idle objects to waiting threads."""

@@ -348,7 +348,6 @@ COVERED_BY: Mapping[str, str] = {
     "hal/rpc/transport/status.py": "tests/hal/rpc/server/test_server.py",
     "hal/rpc/wire/device.py": "tests/hal/rpc/wire/test_model.py",
     "hal/rpc/wire/extension.py": "tests/hal/model/test_extension.py",
-    "hal/sync/cancellation.py": "tests/hal/admission/test_admission_queue.py",
     "hal/types.py": "tests/test_package.py",
     "hal/validation/request_rules.py": "tests/hal/validation/test_model_rules.py",
     "runtime/metrics.py": "tests/hal/accounting/test_events.py",

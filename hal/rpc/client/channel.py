@@ -29,12 +29,12 @@ from neurald.hal.rpc.transport.channel_messages import (
     read_answer,
 )
 from neurald.hal.rpc.transport.packet import rights, shut_down
-from neurald.hal.sync.cancellation import Cancellation
+from neurald.hal.sync.cancellation import Cancellation, next_wait_s
 from neurald.hal.sync.fence import Fence
-from neurald.hal.sync.lending_pool import POLL_S
 
 #: How long a live daemon may take to answer. Native code may block its threads for that long.
 _ANSWER_TIMEOUT_S = 60.0
+_WHERE = "before the daemon answered on the side channel"
 #: Makes a pidfd that of one thread, since Linux 6.9.
 _PIDFD_THREAD = os.O_EXCL
 
@@ -170,7 +170,7 @@ class ChannelClient:
         limit = time.monotonic() + _ANSWER_TIMEOUT_S
         end = limit if deadline_s is None else min(limit, deadline_s)
         late = MissedDeadlineTransient("the daemon has not answered on the side channel by the deadline")
-        while not self._lock.acquire(timeout=_wait_s(end, cancellation)):
+        while not self._lock.acquire(timeout=next_wait_s(end, cancellation, _WHERE)):
             if time.monotonic() >= end:
                 raise late
         try:
@@ -199,7 +199,7 @@ class ChannelClient:
 
     def _receive(self, end_s: float, cancellation: Cancellation | None) -> bytes:
         while True:
-            self._connection.settimeout(max(0.001, _wait_s(end_s, cancellation)))
+            self._connection.settimeout(max(0.001, next_wait_s(end_s, cancellation, _WHERE)))
             try:
                 packet = self._connection.recv(PACKET_BYTES)
             except TimeoutError:
@@ -259,16 +259,3 @@ class ChannelClient:
         self.shut_down()
         with self._lock:
             self._connection.close()
-
-
-def _wait_s(end_s: float, cancellation: Cancellation | None) -> float:
-    """Returns how long to wait until a time, or until the cancellation is looked at again.
-
-    Raises:
-        Cancelled: it was cancelled.
-    """
-    left_s = max(0.0, end_s - time.monotonic())
-    if cancellation is None:
-        return left_s
-    cancellation.require_not_cancelled("before the daemon answered on the side channel")
-    return min(left_s, POLL_S)

@@ -426,11 +426,8 @@ class Connection:
         if cancellation is None:
             return stub(message, timeout=timeout_s, metadata=metadata)
         future = stub.future(message, timeout=timeout_s, metadata=metadata)
-        cancellation.call_on_cancel(future.cancel)
-        try:
+        with cancellation.calling(future.cancel):
             return future.result()
-        finally:
-            cancellation.forget(future.cancel)
 
     def _replies(
         self,
@@ -684,7 +681,7 @@ def _timeout(deadline_s: float | None) -> float | None:
 
 @contextlib.contextmanager
 def _cancelling(call: Any, cancellation: Cancellation | None) -> Iterator[None]:
-    """Cancels a call with many replies once its execution is cancelled.
+    """Cancels a call with many replies if its execution is cancelled during the context.
 
     Raises:
         grpc.FutureCancelledError: it was cancelled.
@@ -692,12 +689,10 @@ def _cancelling(call: Any, cancellation: Cancellation | None) -> Iterator[None]:
     if cancellation is None:
         yield
         return
-    cancellation.call_on_cancel(call.cancel)
     try:
-        yield
+        with cancellation.calling(call.cancel):
+            yield
     except grpc.RpcError:
         if cancellation.is_cancelled and call.cancelled():
             raise grpc.FutureCancelledError from None
         raise
-    finally:
-        cancellation.forget(call.cancel)

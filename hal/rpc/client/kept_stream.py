@@ -78,11 +78,8 @@ class KeptStream:
                 return False
             if cancellation is None:
                 return self._is_answered(call, request, take)
-            cancellation.call_on_cancel(call.cancel)
-            try:
+            with cancellation.calling(call.cancel):
                 return self._is_answered(call, request, take, cancellation)
-            finally:
-                cancellation.forget(call.cancel)
         finally:
             self._lock.release()
             if self._is_closed:

@@ -372,11 +372,8 @@ def _wait_for(dependencies: Sequence[Event], options: ExecuteOptions) -> None:
     if cancellation is None:
         _wait_or_stop(dependencies, options, stop)
         return
-    cancellation.call_on_cancel(stop.signal)
-    try:
+    with cancellation.calling(stop.signal):
         _wait_or_stop(dependencies, options, stop)
-    finally:
-        cancellation.forget(stop.signal)
 
 
 def _wait_or_stop(dependencies: Sequence[Event], options: ExecuteOptions, stop: Fence) -> None:

@@ -287,13 +287,11 @@ def _prepare(reference: "weakref.ref[Optimization]", goal: _Goal, cancellation: 
 
 def _await_turn(goal: _Goal, cancellation: Cancellation) -> None:
     """Waits until the application has had time for its first calls."""
-    hurry = goal.is_urgent.set
-    cancellation.call_on_cancel(hurry)
     end_s = time.monotonic() + _MAX_DELAY_S
-    while (left_s := min(PREPARING.left_s(_FIRST_CALLS_S), end_s - time.monotonic())) > 0:
-        if goal.is_urgent.wait(left_s):
-            break
-    cancellation.forget(hurry)
+    with cancellation.calling(goal.is_urgent.set):
+        while (left_s := min(PREPARING.left_s(_FIRST_CALLS_S), end_s - time.monotonic())) > 0:
+            if goal.is_urgent.wait(left_s):
+                break
 
 
 def _prepared(

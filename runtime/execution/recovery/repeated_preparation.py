@@ -11,8 +11,7 @@ from concurrent.futures import wait as wait_for
 from neurald.hal.device import ExecuteOptions, PreparedModel
 from neurald.hal.errors import Error, MissedDeadlineTransient, ResourceExhaustedTransient
 from neurald.hal.process.fork import forkable_lock
-from neurald.hal.sync.deadline import remaining_s
-from neurald.hal.sync.lending_pool import POLL_S
+from neurald.hal.sync.cancellation import next_wait_s
 
 logger = logging.getLogger(__name__)
 
@@ -70,13 +69,10 @@ class RepeatedPreparation:
         cancellation = None if options is None else options.cancellation
         while not begun.done():
             where = f"while {self._name} prepared the step again"
-            left = remaining_s(deadline_s)
-            if left is not None and left <= 0:
+            left_s = next_wait_s(deadline_s, cancellation, where)
+            if not left_s:
                 raise MissedDeadlineTransient(f"the deadline passed {where}")
-            if cancellation is not None:
-                cancellation.require_not_cancelled(where)
-                left = POLL_S if left is None else min(left, POLL_S)
-            wait_for([begun], left)
+            wait_for([begun], left_s)
         error = begun.exception()
         if isinstance(error, Error):
             # Several threads raise it.

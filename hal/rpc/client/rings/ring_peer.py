@@ -34,9 +34,8 @@ from neurald.hal.rpc.transport.ring_packet import (
     read_outcome,
     require_success,
 )
-from neurald.hal.sync.cancellation import Cancellation
+from neurald.hal.sync.cancellation import Cancellation, next_wait_s
 from neurald.hal.sync.fence import Fence
-from neurald.hal.sync.lending_pool import POLL_S
 
 #: How long a live daemon may take to answer. Native code may block its threads for that long.
 _ANSWER_TIMEOUT_S = 60.0
@@ -168,12 +167,12 @@ class RingPeer:
                     )
                 if now >= end:
                     raise self._dead("it does not answer")
-                wait_s = min(end, late) - now
-                if self.cancellation is not None:
-                    if self.cancellation.is_cancelled:
-                        text = "the execution was cancelled before the daemon had read the request"
-                        raise self._over(Cancelled(text))
-                    wait_s = min(wait_s, POLL_S)
+                try:
+                    wait_s = next_wait_s(
+                        min(end, late), self.cancellation, "before the daemon had read the request"
+                    )
+                except Cancelled as error:
+                    raise self._over(error) from None
                 # No execution is under way. A completion left in the ring would end every sleep at
                 # once, and the answer would never be read.
                 if self._sleep(wait_s):
