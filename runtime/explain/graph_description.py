@@ -39,20 +39,16 @@ def describe_graphs(model: Model) -> tuple[GraphDescription, ...]:
 
 def _graph(model: Model, number: int, graph: Subgraph) -> GraphDescription:
     operations = []
-    meaning: dict[int, str] = {}
     used = dict.fromkeys((*graph.inputs, *graph.outputs))
     for position, operation in enumerate(graph.operations):
         used |= dict.fromkeys((*operation.inputs, *operation.outputs))
         inputs, outputs = _names(operation, graph.operands)
-        meaning |= {
-            index: name for index, name in zip(operation.inputs, inputs, strict=True) if name in _ENUMERATIONS
-        }
         operations.append(
             OperationDescription(
                 operation=operation_number(graph, position),
                 type=operation.type.name,
-                inputs=_arguments(graph, operation.inputs, inputs),
-                outputs=_arguments(graph, operation.outputs, outputs),
+                inputs=_arguments(model, graph, operation.inputs, inputs),
+                outputs=_arguments(model, graph, operation.outputs, outputs),
                 graphs=referenced_graphs(graph, operation),
             )
         )
@@ -60,7 +56,7 @@ def _graph(model: Model, number: int, graph: Subgraph) -> GraphDescription:
         graph=number,
         inputs=tuple(operand_number(graph.operands, index) for index in graph.inputs),
         outputs=tuple(operand_number(graph.operands, index) for index in graph.outputs),
-        values=tuple(_value(model, graph, index, meaning.get(index, "")) for index in used),
+        values=tuple(_value(model, graph, index) for index in used),
         operations=tuple(operations),
     )
 
@@ -90,14 +86,28 @@ def _fill(names: list[str], indexes: Sequence[int], found: Any) -> None:
                 place += 1
 
 
-def _arguments(graph: Subgraph, indexes: Sequence[int], names: Sequence[str]) -> tuple[NamedOperand, ...]:
+def _arguments(
+    model: Model, graph: Subgraph, indexes: Sequence[int], names: Sequence[str]
+) -> tuple[NamedOperand, ...]:
     return tuple(
-        NamedOperand(name=name, operand=operand_number(graph.operands, index))
+        NamedOperand(
+            name=name,
+            operand=operand_number(graph.operands, index),
+            meaning=_meaning(model, graph.operands[index], name),
+        )
         for index, name in zip(indexes, names, strict=True)
     )
 
 
-def _value(model: Model, graph: Subgraph, index: int, meaning: str) -> ValueDescription:
+def _meaning(model: Model, operand: Operand, name: str) -> str:
+    """Returns what an argument's number stands for. Other arguments may share its constant."""
+    if name not in _ENUMERATIONS:
+        return ""
+    content = _content(model, operand)
+    return next((each.name for each in _ENUMERATIONS[name] if str(each.value) == content), "")
+
+
+def _value(model: Model, graph: Subgraph, index: int) -> ValueDescription:
     operand = graph.operands[index]
     channels = operand.channel_quant
     return ValueDescription(
@@ -107,7 +117,7 @@ def _value(model: Model, graph: Subgraph, index: int, meaning: str) -> ValueDesc
         dimensions=operand.dimensions,
         bytes=_size(operand),
         kind=_KINDS.get(operand.lifetime, "temporary"),
-        content=_content(model, operand, meaning),
+        content=_content(model, operand),
         scale=operand.scale,
         zero_point=operand.zero_point,
         channel_scales=0 if channels is None else len(channels.scales),
@@ -120,8 +130,8 @@ def _size(operand: Operand) -> int | None:
     return value_size(operand.type, operand.dimensions)
 
 
-def _content(model: Model, operand: Operand, meaning: str) -> str:
-    """Formats a small constant: a number, a name, or a list of numbers."""
+def _content(model: Model, operand: Operand) -> str:
+    """Formats a small constant: a number or a list of numbers."""
     if not operand.lifetime.is_constant or operand.type is OperandType.TENSOR_STRING:
         return ""
     count = 1
@@ -136,9 +146,6 @@ def _content(model: Model, operand: Operand, meaning: str) -> str:
     if array is None or array.dtype.kind not in "biufc":
         return ""
     numbers = [_number(element) for element in array.ravel().tolist()]
-    if meaning and len(numbers) == 1:
-        kind = _ENUMERATIONS[meaning]
-        return next((each.name for each in kind if str(each.value) == numbers[0]), numbers[0])
     return numbers[0] if array.ndim == 0 else f"[{', '.join(numbers)}]"
 
 

@@ -33,10 +33,17 @@ class ValueDescription(Struct, frozen=True, kw_only=True):
 
 
 class NamedOperand(Struct, frozen=True, kw_only=True, array_like=True):
-    """An argument of an operation, with the name that its definition gives it."""
+    """An argument of an operation.
+
+    Attributes:
+        name: the name that the operation's definition gives it.
+        operand: the number of the operand, which may be an argument of other operations as well.
+        meaning: what the number that it contains stands for here, such as "RELU"; empty if nothing.
+    """
 
     name: str
     operand: int
+    meaning: str = ""
 
 
 class OperationDescription(Struct, frozen=True, kw_only=True):

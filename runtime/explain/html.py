@@ -227,7 +227,7 @@ def _graph(graph: GraphDescription) -> dict[str, Any]:
             {
                 "number": operation.operation,
                 "type": _name(operation.type),
-                "inputs": [[_name(each.name), each.operand] for each in operation.inputs],
+                "inputs": [[_name(each.name), each.operand, each.meaning] for each in operation.inputs],
                 "outputs": [[_name(each.name), each.operand] for each in operation.outputs],
                 "graphs": operation.graphs,
             }

@@ -37,6 +37,8 @@
 
   const details = make("button", { type: "button", class: "plan", onclick: () => select(null, false, true) }, "Plan");
   document.body.append(
+    // Not in the drawing, since the legend needs the patterns beside the table, too.
+    svg("svg", { class: "unseen", "aria-hidden": "true" }, Drawing.patterns()),
     make("a", { class: "skip", href: "#list", onclick: event => { event.preventDefault(); show({ view: "list" }); tablePane.focus(); } }, "Show the operations as a table"),
     make("header", {},
       make("h1", {}, shown(data.title)),
@@ -141,7 +143,7 @@
     document.documentElement.dataset.nodes = drawn.nodes.length;
     const most = Math.max(1e-9, ...drawn.nodes.filter(each => each.kind !== "more").map(each => each.us || 0));
     const moved = new Set(app.plan.changes.filter(([graph]) => graph === state.graph).map(([, number]) => number));
-    drawing.replaceChildren(Drawing.patterns(), ...Drawing.draw(app.model, drawn, {
+    drawing.replaceChildren(...Drawing.draw(app.model, drawn, {
       nodeClass: node => [
         node.device === null ? "" : `d${node.device % SHAPE_COUNT}`,
         state.colour === "time" && node.us !== null ? `heat heat${Math.min(HEATS - 1, Math.floor(HEATS * Math.sqrt(Math.min(1, node.us / most))))}` : "",

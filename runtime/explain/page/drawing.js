@@ -1,8 +1,8 @@
 "use strict";
 // Lays out nodes and edges with dagre, and draws them.
 const Drawing = (() => {
-  const { svg, clipped, shape, time, counted } = Text;
-  const LINE = 17, PAD = 10, BAR = 8, ROWS = 7, RANK_GAP = 44, NODE_GAP = 26, MARGIN = 28;
+  const { svg, clipped, shape, element, time, counted } = Text;
+  const LINE = 17, PAD = 10, BAR = 8, ROWS = 7, ATTRIBUTES = 46, RANK_GAP = 44, NODE_GAP = 26, MARGIN = 28;
   const FONT = "12px system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif";
   const PATTERNS = 8;
   let pen = null;
@@ -33,6 +33,7 @@ const Drawing = (() => {
       return [
         { left: clipped(operation.type, 34), right: activation(model, operation), kind: "head" },
         { left: detail(model, operation), right: time(node.us), kind: "detail" },
+        ...[attributes(model, operation)].filter(Boolean).map(left => ({ left, kind: "detail" })),
       ];
     }
     const rows = members.slice(0, members.length > ROWS + 1 ? ROWS : members.length).map(operation => ({
@@ -44,8 +45,28 @@ const Drawing = (() => {
 
   function activation(model, operation) {
     const found = operation.inputs.find(([name]) => name === "activation");
-    const content = found ? model.values.get(found[1]).content : "";
+    const content = found ? Units.contentOf(model, found) : "";
     return content === "NONE" ? "" : clipped(content, 12);
+  }
+
+  // The attributes that say something; the panel has all of them.
+  function attributes(model, operation) {
+    const usual = { "0": /^padding|zero_point/, "1": /^(stride|dilation)|multiplier|^beta$/, "1.0": /^beta$/, False: /./, NONE: /./ };
+    const found = new Map();
+    for (const argument of operation.inputs) {
+      const [name, operand] = argument, value = model.values.get(operand), content = Units.contentOf(model, argument);
+      const isPlain = /^(FLOAT16|FLOAT32|INT32|UINT32|BOOL)$/.test(value.type) || (/INT(32|64)$/.test(value.type) && !/bias/.test(name) && value.shape.length < 2);
+      if (value.kind !== "constant" || !content || !isPlain || name === "activation") continue;
+      if (!(usual[content] && usual[content].test(name))) found.set(name, content);
+    }
+    const texts = [];
+    for (const [name, content] of found) {
+      const pair = /^(.*)_(width|height)$/.exec(name);
+      const [width, height] = pair ? [found.get(`${pair[1]}_width`), found.get(`${pair[1]}_height`)] : [];
+      if (!pair || !width || !height) texts.push(`${name.replace("padding_scheme", "padding")} ${content}`);
+      else if (!texts.includes(`${pair[1]} ${width}×${height}`)) texts.push(`${pair[1]} ${width}×${height}`);
+    }
+    return clipped(texts.join(" · "), ATTRIBUTES);
   }
 
   function detail(model, operation) {
@@ -154,14 +175,18 @@ const Drawing = (() => {
     const perNode = new Map();
     for (const each of labelled.values()) perNode.set(each.node, [...(perNode.get(each.node) || []), each]);
     for (const [, found] of perNode) {
-      // Several values of a node that leave it at the same place would hide each other's shapes.
-      const places = new Map(found.map(each => [each.start[0], each]));
-      const shown = found.length === 1 || places.size === found.length ? found : found.slice(0, 1);
-      for (const { start, operand } of shown.slice(0, found.length > 2 ? 1 : 2)) {
-        const text = found.length > shown.length || found.length > 2
-          ? counted(found.length, "value") : shape(model.values.get(operand).shape);
-        labels.append(svg("text", { x: start[0] + 6, y: start[1] + 14 }, clipped(text, 34)));
-      }
+      found.sort((a, b) => a.start[0] - b.start[0]);
+      const texts = found.map(({ operand }) => {
+        const value = model.values.get(operand);
+        return clipped(`${shape(value.shape)} ${element(value.type)}`, 34);
+      });
+      // Values that leave a node beside each other would hide each other's texts.
+      const isApart = found.every(({ start }, n) => !n || start[0] - found[n - 1].start[0] > width(texts[n - 1], false));
+      const shown = isApart ? found : found.slice(-1);
+      shown.forEach(({ start }, n) => {
+        const text = isApart || new Set(texts).size === 1 ? texts[n] : counted(found.length, "value");
+        labels.append(svg("text", { x: start[0] + 6, y: start[1] + 14 }, text));
+      });
     }
     drawn.nodes.forEach((node, n) => boxes.append(boxOf(node, n, look)));
     return [frames, edges, labels, boxes];

@@ -55,7 +55,7 @@ const Panel = (() => {
     }
 
     // An argument: its name, where it comes from, and what it is.
-    function argument([name, operand], isInput) {
+    function argument([name, operand, meaning], isInput) {
       const value = app.model.values.get(operand);
       const writer = app.model.writer.get(operand);
       const readers = [...(app.model.readers.get(operand) || [])];
@@ -65,7 +65,7 @@ const Panel = (() => {
           make("button", { type: "button", class: "link value", onclick: () => app.select({ value: operand }, false) }, valueText(value)),
           value.kind === "constant" || value.kind === "input" || value.kind === "output" ? make("span", { class: "tag" }, value.kind) : null),
         value.name ? make("div", { class: "name" }, shown(value.name)) : null,
-        value.content ? make("div", { class: "name" }, `= ${shown(value.content)}`) : null,
+        value.content ? make("div", { class: "name" }, `= ${shown(meaning || value.content)}`) : null,
         quantisation(value) ? make("div", { class: "quiet" }, quantisation(value)) : null,
         places.length ? make("div", { class: "quiet" }, isInput ? "from " : "to ", places.map((p, n) => [n ? ", " : "", p])) : null);
     }
@@ -151,7 +151,7 @@ const Panel = (() => {
           kernel.operations.length > 1 ? make("p", { class: "quiet" }, `It fuses ${counted(kernel.operations.length, "operation")}.`) : null])),
         operation.graphs.length ? section("Runs", make("ul", {}, operation.graphs.map(number => make("li", {},
           make("button", { type: "button", class: "link", onclick: () => app.show({ graph: number }) }, app.graphName(number)))))) : null,
-        section("Attributes", constants.length ? pairs(constants.map(([name, operand]) => [name, app.model.values.get(operand).content])) : null),
+        section("Attributes", constants.length ? pairs(constants.map(each => [each[0], Units.contentOf(app.model, each)])) : null),
         section("Inputs", ...operation.inputs.filter(each => !attributes.has(each) && !["none", "graph"].includes(app.model.values.get(each[1]).kind))
           .map(each => argument(each, true))),
         section("Outputs", ...operation.outputs.map(each => argument(each, false))),

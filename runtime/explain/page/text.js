@@ -21,8 +21,15 @@ const Text = (() => {
     return dimensions.length ? dimensions.map(each => each || "?").join("×") : "scalar";
   }
 
+  // Types of elements by the names that programs give them.
+  const ELEMENTS = new Map(Object.entries({
+    quant8_asymm: "uint8", quant8_asymm_signed: "int8", quant8_symm: "int8", quant8_symm_per_channel: "int8",
+    quant16_asymm: "uint16", quant16_symm: "int16", bool8: "bool",
+  }));
+
   function element(type) {
-    return shown(type).replace(/^TENSOR_/, "").toLowerCase();
+    const found = shown(type).replace(/^TENSOR_/, "").toLowerCase();
+    return ELEMENTS.get(found) || found;
   }
 
   function time(us) {

@@ -71,15 +71,8 @@ const Units = (() => {
   // Returns the units of a graph in an order in which each follows those that it reads.
   function unitsOf(model, fuses, showsConstants) {
     const drawn = model.operations.filter(each => showsConstants || !each.isConstant);
-    let groups = fuses ? kernelGroups(drawn) : drawn.map(each => [each.place]);
-    let sorted = inOrder(model, groups);
-    if (sorted.left.length) {
-      // Kernels whose operations depend on each other's both ways cannot be drawn as groups.
-      const broken = new Set(sorted.left);
-      groups = groups.flatMap((group, n) => (broken.has(n) ? group.map(place => [place]) : [group]));
-      sorted = inOrder(model, groups);
-    }
-    const units = [...sorted.order, ...sorted.rest].map((n, place) => unit(model, groups[n], place));
+    const groups = fuses ? kernelGroups(model, drawn) : drawn.map(each => [each.place]);
+    const units = inOrder(model, groups).map((n, place) => unit(model, groups[n], place));
     const owner = new Map();
     units.forEach((each, place) => each.operations.forEach(operation => owner.set(operation, place)));
     for (const each of units) {
@@ -89,34 +82,52 @@ const Units = (() => {
     return units;
   }
 
-  function kernelGroups(operations) {
-    const members = new Map(), owner = new Map(), isKernel = new Set();
-    const groups = [];
+  function sharesStep(one, other) {
+    return one.placement.steps.some(step => other.placement.steps.includes(step));
+  }
+
+  // Returns the places of the operations of each kernel, and of each operation without one.
+  function kernelGroups(model, operations) {
+    const members = new Map(), owner = new Map(), groups = [];
     for (const operation of operations) {
       // Of several, the last one computes the result.
       const kernel = operation.kernels[operation.kernels.length - 1];
-      if (!kernel) {
-        groups.push([operation.place]);
-      } else if (members.has(kernel)) {
-        members.get(kernel).push(operation.place);
-      } else {
-        members.set(kernel, [operation.place]);
-        groups.push(members.get(kernel));
-      }
-      const own = kernel ? members.get(kernel) : groups[groups.length - 1];
-      // A view, such as RESHAPE, needs no kernel. It belongs to the one whose result it shows.
       const sources = new Set(operation.before.map(place => owner.get(place)).filter(Boolean));
-      const [source] = sources;
-      if (!kernel && !operation.graphs.length && sources.size === 1 && isKernel.has(source)) {
-        groups.pop();
-        source.push(operation.place);
-        owner.set(operation.place, source);
-        continue;
+      let own = kernel ? members.get(kernel) : null;
+      // A view, such as RESHAPE, needs no kernel. It belongs to the one whose result it shows, unless
+      // that is another step's: not all devices tell their kernels.
+      if (!kernel && !operation.graphs.length && sources.size === 1 &&
+          operation.before.every(place => sharesStep(operation, model.operations[place]))) {
+        own = [...sources].find(each => each.isKernel);
       }
+      if (!own || dependOn(own, sources)) {
+        own = { places: [], sources: new Set(), isKernel: Boolean(kernel) };
+        groups.push(own);
+        if (kernel) members.set(kernel, own);
+      }
+      own.places.push(operation.place);
+      for (const source of sources) if (source !== own) own.sources.add(source);
       owner.set(operation.place, own);
-      if (kernel) isKernel.add(own);
     }
-    return groups;
+    return groups.map(each => each.places);
+  }
+
+  // Whether groups need results of a group by way of others. An operation that reads them cannot be
+  // drawn in that group, as when a kernel writes its part of a concatenation long before the others.
+  function dependOn(group, sources) {
+    const [first] = group.places;
+    const left = [...sources].filter(each => each !== group), seen = new Set(left);
+    while (left.length) {
+      const each = left.pop();
+      if (each.places[each.places.length - 1] < first) continue;
+      if (each.sources.has(group)) return true;
+      for (const source of each.sources) {
+        if (seen.has(source)) continue;
+        seen.add(source);
+        left.push(source);
+      }
+    }
+    return false;
   }
 
   function inOrder(model, groups) {
@@ -133,7 +144,7 @@ const Units = (() => {
         missing[n] += 1;
       }
     });
-    const order = [], ready = [], done = new Set();
+    const order = [], ready = [];
     groups.forEach((_, n) => { if (!missing[n]) ready.push(n); });
     while (ready.length) {
       // The file's order among those that are ready keeps blocks together.
@@ -143,22 +154,15 @@ const Units = (() => {
       }
       const [n] = ready.splice(first, 1);
       order.push(n);
-      done.add(n);
       for (const next of after[n]) if (!--missing[next]) ready.push(next);
     }
-    // Of the others, those that lead nowhere only come after a cycle.
-    const left = new Set(groups.map((_, n) => n).filter(n => !done.has(n)));
-    for (let size = -1; size !== left.size;) {
-      size = left.size;
-      for (const n of left) if (![...after[n]].some(next => left.has(next))) left.delete(n);
-    }
-    return { order, left: [...left], rest: groups.map((_, n) => n).filter(n => !done.has(n)) };
+    return order;
   }
 
-  // The operation with which a kernel is shown: the last for whose result it is the last kernel.
+  // The operation with which a kernel is shown: the first for whose result it is the last kernel.
   function homeOf(kernel, byNumber) {
     const own = kernel.operations.filter(number => byNumber.get(number)?.kernels.at(-1) === kernel);
-    return own.length ? own[own.length - 1] : kernel.operations[kernel.operations.length - 1];
+    return own.length ? own[0] : kernel.operations[kernel.operations.length - 1];
   }
 
   function unit(model, places, place) {
@@ -355,5 +359,10 @@ const Units = (() => {
     add("output", model.graph.outputs, operand => `${nodeOf.get(model.writer.get(operand))}`);
   }
 
-  return { operationsOf, unitsOf, repeats, nodesOf };
+  // The content of a constant argument, or what its number stands for.
+  function contentOf(model, [, operand, meaning]) {
+    return meaning || model.values.get(operand).content;
+  }
+
+  return { operationsOf, unitsOf, repeats, nodesOf, contentOf };
 })();

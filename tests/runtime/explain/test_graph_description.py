@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from support.models.graphs import chain, model
+from support.models.small import pooling
 
 import neurald as nd
 from neurald.hal.model.operation_type import OperationType
@@ -23,10 +24,29 @@ def test_arguments_have_the_names_of_the_definition() -> None:
     assert [argument.name for argument in first.outputs] == ["output"]
     values = {value.operand: value for value in graph.values}
     by_name = {argument.name: values[argument.operand] for argument in first.inputs}
+    meanings = {argument.name: argument.meaning for argument in first.inputs}
     assert by_name["filter"].kind == "constant"
     assert by_name["filter"].bytes
     assert by_name["filter"].content == ""  # too many elements
-    assert by_name["activation"].content in ("NONE", "RELU", "RELU1", "RELU6")
+    assert meanings["activation"] in ("NONE", "RELU", "RELU1", "RELU6")
+    assert meanings["filter"] == ""
+
+
+def test_a_constant_means_what_each_argument_says() -> None:
+    """Files have one constant for all arguments of the same number."""
+    (graph,) = describe_graphs(pooling())
+    (operation,) = graph.operations
+    found = {argument.name: (argument.operand, argument.meaning) for argument in operation.inputs[1:]}
+    ones = found["stride_width"][0]
+    assert found == {
+        "padding_scheme": (ones, "SAME"),
+        "stride_width": (ones, ""),
+        "stride_height": (ones, ""),
+        "filter_width": (ones, ""),
+        "filter_height": (ones, ""),
+        "activation": (ones, "RELU"),
+    }
+    assert [value.content for value in graph.values if value.operand == ones] == ["1"]
 
 
 def test_an_operation_without_a_fitting_definition_still_has_names() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from support.browser import BrowserPage, address_of, open_browser
 from support.models.graphs import all_but, candidate, chain, model, only, random_graph
+from support.models.small import pooling
 
 from neurald.hal.device import KernelTime
 from neurald.hal.model.model import Model
@@ -230,6 +231,87 @@ def test_kernels_group_the_operations_that_they_fuse(browser: BrowserPage, tmp_p
     assert "20.0 µs" in browser.evaluate("document.querySelector('.node.operation').textContent")
     browser.evaluate("[...document.querySelectorAll('.check input')][0].click()")
     assert count(browser, ".node.operation") == 3
+
+
+def kernel(name: str, *operations: int) -> KernelTime:
+    return KernelTime(name=name, duration_ns=1_000, operations=operations)
+
+
+def test_kernels_do_not_group_operations_of_other_steps(browser: BrowserPage, tmp_path: Path) -> None:
+    """An operation without a kernel may be a view of the kernel before it, but not on another device."""
+    subject = chain(ADD, MUL, ADD)
+    profiles = [
+        StepProfile(step=0, device="cpu", graph=0, operations=(0,), kernels=(kernel("k0", 0),)),
+        StepProfile(step=2, device="cpu", graph=0, operations=(2,), kernels=(kernel("k1", 2),)),
+    ]
+    candidates = [
+        candidate("cpu", all_but(MUL), model=subject, is_cpu=True),
+        candidate("gpu:0", only(MUL), model=subject),
+    ]
+    show(browser, explained(subject, candidates).with_kernels(profiles), tmp_path)
+    assert count(browser, ".node.operation") == 3
+    assert count(browser, ".node.d1") == 1
+
+
+def test_a_kernel_of_operations_around_others_does_not_undo_their_groups(
+    browser: BrowserPage, tmp_path: Path
+) -> None:
+    """A kernel may write its part of a concatenation before the kernels that write the others."""
+    subject = model(
+        "x",
+        [(ADD, "x", "a"), (MUL, "a", "b"), (SUB, "b", "c"), (ADD, "a c", "d"), (MUL, "d", "y")],
+        "y",
+    )
+    kernels = (kernel("k0", 0, 3), kernel("k1", 1, 2), kernel("k2", 4))
+    profile = StepProfile(step=0, device="cpu", graph=0, operations=tuple(range(5)), kernels=kernels)
+    cpu = [candidate("cpu", model=subject, is_cpu=True)]
+    show(browser, explained(subject, cpu).with_kernels([profile]), tmp_path)
+    assert count(browser, ".node.kernel") == 1
+    labels = browser.evaluate(
+        "[...document.querySelectorAll('.node.operation, .node.kernel')].map(e => e.getAttribute('aria-label'))"
+    )
+    assert sorted(labels) == [
+        "kernel of 2 operations: 1 MUL, 2 SUB, on cpu, 1.0 µs",
+        "operation 0 ADD, on cpu, 1.0 µs",
+        "operation 3 ADD, on cpu",
+        "operation 4 MUL, on cpu, 1.0 µs",
+    ]
+
+
+def test_types_and_attributes_are_drawn(browser: BrowserPage, tmp_path: Path) -> None:
+    subject = pooling(stride=2)
+    show(browser, explained(subject, [candidate("cpu", model=subject, is_cpu=True)]), tmp_path)
+    text = browser.evaluate("document.querySelector('.node.operation').textContent")
+    assert "RELU" in text
+    assert "padding SAME · stride 2×2 · filter 1×1" in text
+    labels = browser.evaluate("[...document.querySelectorAll('.labels text')].map(e => e.textContent)")
+    assert labels == ["1×2×2×1 int8", "1×1×1×1 int8"]
+    click = "dispatchEvent(new MouseEvent('click', {bubbles: true}))"
+    browser.evaluate(f"document.querySelector('.node.operation').{click}")
+    assert re.search(
+        r"padding_scheme\s+SAME\s+stride_width\s+2\s",
+        browser.evaluate("document.querySelector('dl').innerText"),
+    )
+
+
+def test_values_that_leave_beside_each_other_do_not_hide_their_texts(
+    browser: BrowserPage, tmp_path: Path
+) -> None:
+    subject = model("x", [(ADD, "x", "a b"), (MUL, "a", "c"), (SUB, "b", "d")], "c d", dimensions={"b": (7,)})
+    show(browser, explained(subject, [candidate("cpu", model=subject, is_cpu=True)]), tmp_path)
+    labels = browser.evaluate("[...document.querySelectorAll('.labels text')].map(e => e.textContent)")
+    assert sorted(labels) == ["2 values", "2×3 float32", "2×3 float32", "2×3 float32"]
+
+
+def test_devices_keep_their_patterns_beside_the_table(browser: BrowserPage, tmp_path: Path) -> None:
+    subject = chain(ADD, MUL)
+    show(browser, explained(subject, pair(subject)), tmp_path)
+    browser.evaluate("document.querySelector('.views button:last-child').click()")
+    # What is in an element that is not displayed paints nothing.
+    assert browser.evaluate(
+        "(() => { let e = document.getElementById('pattern1').parentElement.parentElement;"
+        " while (e && getComputedStyle(e).display !== 'none') e = e.parentElement; return e === null; })()"
+    )
 
 
 def test_names_of_kernels_are_whole(browser: BrowserPage, tmp_path: Path) -> None:

@@ -67,3 +67,23 @@ def accumulator() -> nd.Model:
 def ones() -> "np.ndarray[tuple[int, ...], np.dtype[np.float32]]":
     """Returns an input for `accumulator`."""
     return np.ones((2, 3), np.float32)
+
+
+def pooling(stride: int = 1) -> nd.Model:
+    """Creates an average pooling of int8, whose arguments of the same number are one operand."""
+    builder = nd.ModelBuilder()
+    x, y = (
+        builder.add_operand(
+            nd.OperandType.TENSOR_QUANT8_ASYMM_SIGNED, (1, length, length, 1), scale=0.5, zero_point=3
+        )
+        for length in (2, 2 // stride)
+    )
+    numbers = {number: builder.add_operand(nd.OperandType.INT32) for number in sorted({1, stride})}
+    for number, operand in numbers.items():
+        builder.set_operand_value(operand, number)
+    one, step = numbers[1], numbers[stride]
+    # The scheme of padding, strides, sizes of the window, and the activation.
+    arguments = [x, one, step, step, one, one, one]
+    builder.add_operation(nd.OperationType.AVERAGE_POOL_2D, arguments, [y])
+    builder.identify_inputs_and_outputs([x], [y])
+    return builder.finish()
