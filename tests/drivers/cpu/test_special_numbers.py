@@ -86,8 +86,10 @@ def _convolutions() -> Iterator[Form]:
                 data = _fed((1, 6, 7, depth), given)
                 kernel = _weights((1, 3, 3, depth * multiplier), weights)
                 yield _window("DEPTHWISE_CONV_2D", data, kernel, padding, stride)
-            kernel = _weights((8, 4 // stride * stride, 4 // stride * stride, 3), weights)
-            yield _window("TRANSPOSE_CONV", _fed((1, 4, 5, 3), given), kernel, padding, stride)
+            # Where the stride does not divide the window, the number of channels matters.
+            for channels, taps in ((8, 4), *(((3, 3), (20, 5)) if stride > 1 else ())):
+                kernel = _weights((channels, taps, taps, 3), weights)
+                yield _window("TRANSPOSE_CONV", _fed((1, 4, 5, 3), given), kernel, padding, stride)
         yield _window("CONV_3D", _fed((1, 3, 4, 5, 2), given), _weights((2, 2, 2, 2, 4), weights), _SAME)
 
 

@@ -115,8 +115,8 @@ def _transpose(call: Call, builder: Builder) -> tuple[Value, ...]:
             exists = exists & (each % gap).equals(0)
         return load(filter_, (*taps, number % outputs, coordinate % channels), exists)
 
-    images = builder.compute((batches * depth.positions, *image[1:], depth.taps * channels), slices)
-    kernel = (math.prod(phases) * outputs, height.taps, width.taps, depth.taps * channels)
+    images = builder.compute((batches * depth.positions, *image[1:], len(depth.taps) * channels), slices)
+    kernel = (math.prod(phases) * outputs, len(height.taps), len(width.taps), len(depth.taps) * channels)
     sums = builder.convolution(
         images,
         builder.compute(kernel, weights),
