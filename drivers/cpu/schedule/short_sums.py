@@ -8,12 +8,13 @@ the same way. Products of two bytes are not: what they are multiplied by is roun
 bits at first.
 
 Where many sums are ties, what decides about each is how the multiples of its bytes were rounded.
-Then a number of 8 bits for each value of one byte, or of either, is added, from a table that
+Then a number of 8 bits for each value of one byte, or of both, is added, from a table that
 registers hold.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
+from typing import cast
 
 import numpy as np
 from msgspec import Struct
@@ -45,6 +46,8 @@ _STEP = 15
 _ENTRIES, _CORRECTIONS = 256, (-128, 127)
 #: More than any sum, as INT64.
 _UNBOUNDED = 1 << 40
+#: Rounds in which corrections are sought; sums of bytes took 41 at most.
+_MAX_ROUNDS = 64
 
 
 class _Linear(Struct, frozen=True):
@@ -277,10 +280,9 @@ def _candidates(linear: _Linear, after: int, values: Sequence[Array], *, with_lo
 def _corrected(
     linear: _Linear, after: int, values: Sequence[Array], wanted: Array, last: Apply
 ) -> Iterator[_Sum]:
-    """Yields sums of multiples of two bytes and of corrections that depend on one of them or on either.
+    """Yields sums of multiples of two bytes and of corrections for one of them or for both.
 
-    A result tells between which limits the sum for its pair of bytes is. The correction for a byte
-    is chosen to keep to the limits with each value of the other byte.
+    A result tells between which limits the sum of the corrections for its pair of bytes is.
 
     Args:
         linear: the linear function.
@@ -296,25 +298,41 @@ def _corrected(
     factors = tuple(round(each * 2.0**shift) for each in linear.factors.values())
     before, half = round(linear.added * 2.0**shift), (2 * after + 1) << (shift - 1)
     total = _weighted(factors, values) + before
-    mantissa, exponent = (int(each.value) for each in last.arguments[1:] if isinstance(each, Constant))
-    multiplied = _table(last.arguments[0], tuple(linear.factors))
-    # What the multiples lack is a sum of two numbers, one for each byte, apart from rounding.
-    exact = multiplied * (mantissa * 2.0 ** (exponent - _SUM_BITS + shift))
-    missing = np.rint(exact - total).astype(np.int64)
-    starts = missing[:, :1], missing[:1] - missing[0, 0]
+    exponent = int(cast(Constant, last.arguments[2]).value)
     steps = (0, 1 << (shift + exponent)) if 0 <= shift + exponent < shift else (0,)
-    for taken in steps:
-        rest = (wanted << shift) - half - total + np.where(total < 0, taken, 0)
-        least = np.where(wanted > wanted.min(), rest, -_UNBOUNDED)
-        most = np.where(wanted < wanted.max(), rest + (1 << shift) - 1, _UNBOUNDED)
-        for axes in ((0,), (1,), (0, 1)):
-            chosen = [start if each in axes else np.zeros_like(start) for each, start in enumerate(starts)]
-            for each in axes:
-                low = (least - chosen[1 - each]).max(1 - each, keepdims=True)
-                high = (most - chosen[1 - each]).min(1 - each, keepdims=True)
-                chosen[each] = np.clip(np.clip(chosen[each], low, high), *_CORRECTIONS)
-            corrections = tuple(tuple(each.reshape(-1).tolist()) if each.any() else () for each in chosen)
-            yield _Sum(factors, (), 0, before, half, shift, taken, corrections)
+    for axes in ((0,), (1,), (0, 1)):
+        for taken in steps:
+            rest = (wanted << shift) - half - total + np.where(total < 0, taken, 0)
+            least = np.where(wanted > wanted.min(), rest, -_UNBOUNDED)
+            most = np.where(wanted < wanted.max(), rest + (1 << shift) - 1, _UNBOUNDED)
+            chosen = _between_limits(least, most, axes)
+            if chosen is not None:
+                corrections = tuple(tuple(each.reshape(-1).tolist()) if each.any() else () for each in chosen)
+                yield _Sum(factors, (), 0, before, half, shift, taken, corrections)
+
+
+def _between_limits(least: Array, most: Array, axes: Sequence[int]) -> tuple[Array, Array] | None:
+    """Returns numbers for rows and for columns whose sums are between limits, None if it finds none.
+
+    These are constraints of differences between numbers of rows and negative ones of columns. The
+    numbers of rows begin with the largest ones, which fall, and those of columns with the smallest
+    ones, which rise, until all constraints hold, as Bellman and Ford find shortest paths.
+
+    Args:
+        least, most: the limits for each pair of a row and a column.
+        axes: 0 if numbers of rows may differ from zero, 1 if those of columns may.
+    """
+    (low, high), (lowest, highest) = (_CORRECTIONS if axis in axes else (0, 0) for axis in (0, 1))
+    rows, columns = np.full_like(least[:, :1], high), np.full_like(least[:1], lowest)
+    for _ in range(_MAX_ROUNDS):
+        lowered = np.minimum(rows, (most - columns).min(1, keepdims=True))
+        raised = np.maximum(columns, (least - lowered).max(0, keepdims=True))
+        if (lowered < low).any() or (raised > highest).any():
+            return None
+        if np.array_equal(lowered, rows) and np.array_equal(raised, columns):
+            return rows, columns
+        rows, columns = lowered, raised
+    return None
 
 
 def _computed(candidate: _Sum, values: Sequence[Array]) -> Array:
@@ -345,20 +363,34 @@ def _expression(candidate: _Sum, sources: Sequence[Expression]) -> Expression:
     total, before = _products(candidate.high, numbers), candidate.before
     if candidate.low:
         total = total + (_products(candidate.low, numbers) >> candidate.low_shift)
-    for corrections, source in zip(candidate.corrections, sources, strict=False):
-        if corrections:
-            # Bytes without a sign take fewer instructions to extend.
-            elements = np.array(corrections) - _CORRECTIONS[0]
-            table = Value((_ENTRIES,), Scalar.UINT8, elements.astype(np.uint8))
-            first = int(np.iinfo(source.type.value).min)
-            total = total + load(table, (source.to(Scalar.INDEX) - first,)).to(Scalar.INT32)
-            before += _CORRECTIONS[0]
+    found, least = _corrections(candidate, sources)
+    total, before = sum((each.to(Scalar.INT32) for each in found), total), before + least
     if not candidate.taken:
         return (total + (before + candidate.after)) >> candidate.shift
     total = total + before
     sign = total >> _SUM_BITS
     taken = sign if candidate.taken == 1 else sign << (candidate.taken.bit_length() - 1)
     return (total + taken + candidate.after) >> candidate.shift
+
+
+def _corrections(candidate: _Sum, sources: Sequence[Expression]) -> tuple[list[Expression], int]:
+    """Returns what is looked up for bytes, as bytes without a sign, and what is added to their sum.
+
+    Bytes without a sign take fewer instructions to extend. Two of them whose sum is such a byte are
+    added first.
+    """
+    looked_up: list[Expression] = []
+    least = reach = 0
+    for corrections, source in zip(candidate.corrections, sources, strict=False):
+        if corrections:
+            elements = np.array(corrections)
+            least, reach = least + int(elements.min()), reach + int(np.ptp(elements))
+            table = Value((_ENTRIES,), Scalar.UINT8, (elements - elements.min()).astype(np.uint8))
+            first = int(np.iinfo(source.type.value).min)
+            looked_up.append(load(table, (source.to(Scalar.INDEX) - first,)))
+    if len(looked_up) > 1 and reach < _ENTRIES:
+        looked_up = [looked_up[0] + looked_up[1]]
+    return looked_up, least
 
 
 def _products(factors: Sequence[int], numbers: Sequence[Expression]) -> Expression:

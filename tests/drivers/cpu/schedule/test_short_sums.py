@@ -88,6 +88,10 @@ def test_sums_and_differences(
         (0.04, 0.015, 0.03),
         (0.0039, 0.0156, 0.04),
         (0.03, 0.02, 0.5),
+        (0.02, 0.025, 0.03),
+        (0.06, 0.1, 0.08),
+        (0.05, 0.04, 0.04),
+        (0.045, 0.029, 0.006),
     ],
 )
 def test_ties_that_rounded_multiples_decide_take_a_table(
