@@ -4,6 +4,7 @@ import fcntl
 import gc
 import mmap
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -56,7 +57,7 @@ def test_parts_of_private_memory_stay() -> None:
 
 
 @pytest.mark.parametrize(
-    "size", [1, 4097, 1 << 16, (1 << 20) - 1, 1 << 20, (3 << 20) - 1, 3 << 20, (5 << 20) + 3]
+    "size", [1, 4097, 1 << 16, (1 << 19) - 1, 1 << 19, 1 << 21, (2 << 20) + 1, (5 << 20) + 3]
 )
 def test_private_memory_of_any_size_is_zero_and_can_be_filled(size: int) -> None:
     memory = anonymous_whole(size)
@@ -67,6 +68,28 @@ def test_private_memory_of_any_size_is_zero_and_can_be_filled(size: int) -> None
     content = os.urandom(size)
     memory[:] = content
     assert memory == content
+
+
+@pytest.mark.skipif(
+    not Path("/sys/kernel/mm/transparent_hugepage").exists(), reason="the system has no huge pages"
+)
+@pytest.mark.parametrize("size", [1 << 19, 1 << 21, (2 << 20) + 1, (5 << 20) + 3])
+def test_large_private_memory_is_on_huge_pages_up_to_its_end(size: int) -> None:
+    memory = anonymous_whole(size)
+    huge_bytes = 1 << 21
+    first = buffer_address(memory)
+    assert first % huge_bytes == 0
+    end = -(-(first + size) // huge_bytes) * huge_bytes
+    advised = 0
+    mappings = re.findall(
+        r"^([0-9a-f]+)-([0-9a-f]+) .*?^VmFlags:(.*?)$",
+        Path("/proc/self/smaps").read_text("ascii"),
+        re.M | re.S,
+    )
+    for begin, limit, flags in mappings:
+        if "hg" in flags.split():
+            advised += max(0, min(end, int(limit, 16)) - max(first, int(begin, 16)))
+    assert advised == end - first
 
 
 def test_ranges_are_copied_one_after_the_other() -> None:
