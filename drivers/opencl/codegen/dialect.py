@@ -129,9 +129,22 @@ def load4_text(pointer: str, place: str, kind: Scalar, space: str = "__global") 
 
     FLOAT16 becomes `float4`; other types keep their stored form.
     """
-    if kind is Scalar.FLOAT16:
-        return f"neurald_float4_of_halves(*({space} const uint2 *)({pointer} + {place}))"
-    return f"*({space} const {memory_type(kind)}4 *)({pointer} + {place})"
+    return widened4_text(raw4_text(pointer, place, kind, space), kind)
+
+
+def raw4_text(pointer: str, place: str, kind: Scalar, space: str = "__global") -> str:
+    """Returns the text that loads four elements from an aligned index as they are stored."""
+    return f"*({space} const {raw4_type(kind)} *)({pointer} + {place})"
+
+
+def raw4_type(kind: Scalar) -> str:
+    """Returns the type of four elements as they are stored."""
+    return "uint2" if kind is Scalar.FLOAT16 else f"{memory_type(kind)}4"
+
+
+def widened4_text(raw: str, kind: Scalar) -> str:
+    """Returns the text of such elements as `load4_text` returns them."""
+    return f"neurald_float4_of_halves({raw})" if kind is Scalar.FLOAT16 else raw
 
 
 def has_texels(kind: Scalar) -> bool:

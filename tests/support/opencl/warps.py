@@ -257,7 +257,7 @@ _PIPELINE_FUNCTION = re.compile(
 )
 _PIPELINE_FUNCTIONS = {
     "copy": "(to, from, bytes) for (int z = 0; z < 16; ++z) "
-    "scratch[(to) + z] = (bytes) ? ((__global const uchar *)(from))[z] : 0",
+    "scratch[(to) + z] = z < (bytes) ? ((__global const uchar *)(from))[z] : 0",
     "fetch": "(to, from, arrived) for (int z = 0; z < 8192; ++z) "
     "scratch[(to) + z] = ((__global const uchar *)(from))[z]",
     "expect": "(arrived, bytes)",
@@ -268,7 +268,11 @@ _PIPELINE_FUNCTIONS = {
 
 
 #: A vector of results that need numbers of its row, which other work-items of a warp have.
-_NUMBERS_CALL = re.compile(r"(\w+)_value4\(sum, ([^,]*), ([^,]*), \1_numbers\([^;]*?slab_row\), *([^;]*)\);")
+_NUMBERS_CALL = re.compile(
+    r"(\w+)_value4\(sum, ([^,]*), ([^,]*), (ahead\[i\], )?\1_numbers\([^;]*?slab_row\), *([^;]*)\);"
+)
+#: Chunks of columns' values, which the work-items of a team copy for all of them.
+_CHUNKS = re.compile(r"chunk = lid % \([^)]*\); (chunk < [^;]*); chunk \+= [^)]*\)")
 #: What the work-items of a warp add up for moments, and where one of them stores it.
 _MOMENTS = re.compile(
     r"const float total = \w+_summed\(moments, lane\); \\\n"
@@ -283,7 +287,7 @@ _SHUFFLES = re.compile(r"static inline float4? (\w+)_(numbers|summed)\([^{]*\{\n
 def _without_shuffles(text: str) -> str:
     """Returns a text in which each work-item computes the numbers of a row, and adds to moments."""
     text = _OWN_NUMBERS.sub("", text)
-    text = _NUMBERS_CALL.sub(r"\1_value4(sum, \2, \3, \1_rows(\2, \4), \4);", text)
+    text = _NUMBERS_CALL.sub(r"\1_value4(sum, \2, \3, \4\1_rows(\2, \5), \5);", text)
     text = _MOMENTS.sub(
         r"for (int place = 0; place < \1 / 4; ++place) { const int \2, \3; "
         r"if (\4) add_float(\5 + \6, moments[place]); } \\\n",
@@ -297,7 +301,7 @@ def without_pipelines(text: str) -> str:
 
     Local memory needs as many stages as a group has steps. Moments are added to, and must be zero.
     """
-    text = _without_shuffles(text)
+    text = _CHUNKS.sub(r"chunk = 0; \1; ++chunk)", _without_shuffles(text))
     found = re.search(_ASSEMBLY.format("(?:run|step)"), text, re.DOTALL)
     assert found
     lines = found[2]

@@ -1,6 +1,5 @@
 """Renders epilogues: functions that compute elements from accumulators, and store one or four."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,19 +11,19 @@ from neurald.drivers.compiler.ir.expression import (
     Expression,
     Load,
     Reduce,
-    axis,
 )
 from neurald.drivers.compiler.ir.extents.extent import is_multiple, same_length
-from neurald.drivers.compiler.ir.graph import Attention, Contraction, Selection, delinearize
+from neurald.drivers.compiler.ir.graph import Attention, Contraction, Selection
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import substitute, walk
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.arguments import KernelArguments
-from neurald.drivers.opencl.codegen.dialect import memory_type, register_type, store_text
+from neurald.drivers.opencl.codegen.dialect import memory_type, raw4_type, register_type, store_text
 from neurald.drivers.opencl.codegen.kernel_source import NAME
 from neurald.drivers.opencl.codegen.statements import Statements
+from neurald.drivers.opencl.kernels.epilogue.epilogue_reads import as_matrix
 from neurald.drivers.opencl.kernels.epilogue.float_vector import FloatVector
 from neurald.drivers.opencl.kernels.epilogue.integer_vector import IntegerVector
 from neurald.drivers.opencl.kernels.epilogue.vector4_loads import Vector4Loads
@@ -148,10 +147,7 @@ def _writer(kernel: Kernel, arguments: KernelArguments) -> "_EpilogueWriter":
     contraction = kernel.contraction
     assert contraction is not None  # noqa: S101 - callers render a contraction
     assert not isinstance(contraction, Selection | Attention)  # noqa: S101 - which has no sums
-    length = kernel.shape[-1]
-    row, column = axis(math.prod(kernel.shape[:-1]), "row"), axis(length, "column")
-    position = (*delinearize(row, kernel.shape[:-1]), column)
-    where: dict[Expression, Expression] = dict(zip(kernel.axes, position, strict=True))
+    row, column, where = as_matrix(kernel)
     body = substitute(kernel.body, where)
     requirements = [substitute(condition, where) for condition, _ in kernel.requirements]
     return _EpilogueWriter(
@@ -165,7 +161,9 @@ def _writer(kernel: Kernel, arguments: KernelArguments) -> "_EpilogueWriter":
     )
 
 
-def value4_function(kernel: Kernel, arguments: KernelArguments) -> "Vector4Function | None":
+def value4_function(
+    kernel: Kernel, arguments: KernelArguments, ahead: Value | None = None
+) -> "Vector4Function | None":
     """Returns a function `KERNEL_NAME_value4` from four accumulators to four elements.
 
     Returns None if not possible.
@@ -178,11 +176,14 @@ def value4_function(kernel: Kernel, arguments: KernelArguments) -> "Vector4Funct
     Args:
         kernel: the kernel with a contraction.
         arguments: those of the calling function, including all of `used_values`.
+        ahead: a value shaped like the output, of which the caller has loaded the four elements. They
+            are the argument before the kernel's, and before the numbers of the row, as they are
+            stored, see `raw4_type`.
     """
     writer = _writer(kernel, arguments)
     if not is_multiple(kernel.shape[-1], 4) or writer.requirements:
         return None
-    return writer.value4(kernel.shape[-1])
+    return writer.value4(kernel.shape[-1], ahead)
 
 
 def fetch4_function(kernel: Kernel, arguments: KernelArguments) -> str:
@@ -231,8 +232,8 @@ class _EpilogueWriter:
         """C type of an accumulator."""
         return register_type(self.contraction.output.type)
 
-    def _head(self, name: str, kind: str, result: str = "void", numbers: str = "") -> str:
-        parameters = f"const {kind} sum, const int row, const int column, {numbers}{self.arguments.pointers}"
+    def _head(self, name: str, kind: str, result: str = "void", given: str = "") -> str:
+        parameters = f"const {kind} sum, const int row, const int column, {given}{self.arguments.pointers}"
         return f"static inline {result} {NAME}_{name}({parameters}$SIZE_PARAMETERS) {{"
 
     @property
@@ -322,21 +323,23 @@ class _EpilogueWriter:
         lines = (self._head("store4", f"{self.kind}4"), *texts.lines, self._stored4(element), "}", "")
         return Vector4Function("\n".join(lines), texts.sizes)
 
-    def value4(self, length: int) -> Vector4Function | None:
+    def value4(self, length: int, ahead: Value | None) -> Vector4Function | None:
         """Returns a function that computes four elements; None if the body cannot be vectorized."""
         numbers = self._row_numbers
-        found = None if len(numbers) > _MAX_ROW_NUMBERS else self._computed(length, numbers)
+        found = None if len(numbers) > _MAX_ROW_NUMBERS else self._computed(length, numbers, ahead)
         if found is None:
             return None
         element, texts = found
         kind = "float" if self.kind == "float" else memory_type(self.stored_as)
-        head = self._head("value4", f"{self.kind}4", f"{kind}4", "const float4 numbers, " if numbers else "")
+        given = "" if ahead is None else f"const {raw4_type(ahead.type)} ahead, "
+        given += "const float4 numbers, " if numbers else ""
+        head = self._head("value4", f"{self.kind}4", f"{kind}4", given)
         text = "\n".join((head, *texts.lines, f"  return {element};", "}", ""))
         before = self._rows_function(numbers) if numbers else ""
         return Vector4Function(before + text, texts.sizes, row_numbers=len(numbers))
 
     def _computed(
-        self, length: int, numbers: Sequence[Expression] = ()
+        self, length: int, numbers: Sequence[Expression] = (), ahead: Value | None = None
     ) -> tuple[str, FloatVector | IntegerVector] | None:
         """Returns the text of four elements in stored form, and their statements.
 
@@ -345,8 +348,9 @@ class _EpilogueWriter:
         Args:
             length: the row length.
             numbers: those of the row that are in the variable `numbers`.
+            ahead: the value whose elements are in the variable `ahead`.
         """
-        loads = Vector4Loads(self.arguments.by_value, self._names, self.row, self.column, length)
+        loads = Vector4Loads(self.arguments.by_value, self._names, self.row, self.column, length, ahead=ahead)
         if self.kind == "float":
             known = {each: f"numbers.s{place}" for place, each in enumerate(numbers)}
             floats = FloatVector(loads, known, is_rounded=self.stored_as is Scalar.FLOAT16)

@@ -9,6 +9,7 @@ from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.arguments import KernelArgument
+from neurald.drivers.opencl.codegen.dialect import widened4_text
 from neurald.drivers.opencl.codegen.statements import Statements
 
 
@@ -34,6 +35,8 @@ class Vector4Loads:
         row, column: the axes.
         length: the row length of the output.
         is_literal: whether indices contain the row length as a number instead of a size.
+        ahead: a value shaped like the output; the variable `ahead` has its elements as they are
+            stored.
     """
 
     def __init__(
@@ -45,10 +48,11 @@ class Vector4Loads:
         length: int,
         *,
         is_literal: bool = False,
+        ahead: Value | None = None,
     ) -> None:
         self._pointers = pointers
         self._column, self._row, self._length = column, row, length
-        self._is_literal = is_literal
+        self._is_literal, self._ahead = is_literal, ahead
         self._places = Statements(pointers, names)
         #: Addresses of loads from global memory, and whether they depend on the row.
         self.addresses: list[tuple[str, bool]] = []
@@ -76,6 +80,8 @@ class Vector4Loads:
         start = place - self._column
         if self._column in walk(start) or not is_multiple_of_4(start):
             return None
+        if expression.value is self._ahead and start is self._row * self._length:
+            return Vector4(widened4_text("ahead", expression.type), is_uniform=False)
         text = self._matrix_place(start) or self._places.value(place)
         self._at(read, text, place)
         self.vector4_values.append(expression.value)

@@ -217,7 +217,7 @@ def _source(kernel: Kernel, product: GemmView, right: Value, tiling: _Tiling) ->
     if is_packed:
         base = "0" if right.shape[0] == 1 else f"batch * {blocks * block_pitch}"
     items, chunks = tiling.items, STEP_BYTES // 16
-    after, stored, sizes_of_epilogue, _ = storing(kernel, product, values, _TEMPLATES, "found[i]")
+    stored = storing(kernel, product, values, _TEMPLATES, "found[i]")
     names: dict[str, object] = {
         "T": "int" if product.is_integer else "float",
         "BM": tiling.rows,
@@ -236,7 +236,7 @@ def _source(kernel: Kernel, product: GemmView, right: Value, tiling: _Tiling) ->
         "BLOCKS": tiling.blocks,
         "SLAB_PITCH": tiling.slab_pitch,
         "UNROLLED": tiling.unrolled,
-        **stored,
+        **stored.names,
         "BLOCK_BYTES": BLOCK * STEP_BYTES,
         "RIGHT": memory_type(right.type),
         "DESCRIPTOR": f"{DESCRIPTOR:#x}UL",
@@ -257,7 +257,7 @@ def _source(kernel: Kernel, product: GemmView, right: Value, tiling: _Tiling) ->
     tiles = tiling.tiles(product)
     sizes = {
         **product.sizes,
-        **sizes_of_epilogue,
+        **stored.sizes,
         "pitch": product.depth,
         "column_blocks": blocks,
         "block_pitch": block_pitch,
@@ -266,7 +266,7 @@ def _source(kernel: Kernel, product: GemmView, right: Value, tiling: _Tiling) ->
         "steps": steps,
         "zeros": int.from_bytes(bytes((zero & 255,)) * 4, "little", signed=True),
     }
-    text = product.text + after + fill(_TEMPLATES["function"], **names)
+    text = product.text + stored.text + fill(_TEMPLATES["function"], **names)
     return Source(
         text=resolved(text, values.parameters, sizes, is_shared=False),
         arguments=values.values,
@@ -280,29 +280,52 @@ def _source(kernel: Kernel, product: GemmView, right: Value, tiling: _Tiling) ->
     )
 
 
-def storing(
-    kernel: Kernel, product: GemmView, values: KernelArguments, ways: Mapping[str, str], found: str
-) -> tuple[str, dict[str, object], Mapping[str, int], int]:
-    """Returns the functions that compute the output from sums, and the placeholders and sizes for them.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Storing:
+    """Functions that compute the output from sums, and what the kernel's template says of them.
 
-    The last of the results is how many numbers of a row they take.
+    Attributes:
+        text: the functions.
+        names: placeholders of the template.
+        sizes: sizes that the functions refer to.
+        row_numbers: how many numbers of a row they take.
+        is_vector: whether they compute four elements at a time.
+    """
+
+    text: str
+    names: dict[str, object]
+    sizes: Mapping[str, int]
+    row_numbers: int = 0
+    is_vector: bool = True
+
+
+def storing(
+    kernel: Kernel,
+    product: GemmView,
+    values: KernelArguments,
+    ways: Mapping[str, str],
+    found: str,
+    ahead: Value | None = None,
+) -> Storing:
+    """Returns the functions that compute the output from sums, and how they are called.
 
     Args:
         kernel, product: what is computed.
-        values: the arguments of the function.
+        values: the arguments of the functions.
         ways: the templates `store_each`, and `store_together` for vectors of the output.
         found: the text of a vector that is stored together with others.
+        ahead: a value of which the caller has loaded elements, see `value4_function`.
     """
     length = kernel.shape[-1]
     is_vector = product.column_step == 0 or product.columns % 4 == 0
-    four = value4_function(kernel, values) if is_vector else None
+    four = value4_function(kernel, values, ahead) if is_vector else None
     if four is None:
         after = epilogue(kernel, values, is_vector=is_vector)
         names: dict[str, object] = {
             "STORE_ALL": ways["store_each"],
             "STORE": store_text(product, after),
         }
-        return after.text, names, after.sizes, 0
+        return Storing(text=after.text, names=names, sizes=after.sizes, is_vector=False)
     row, column = (
         ("row", "column")
         if product.batches == 1
@@ -310,9 +333,9 @@ def storing(
     )
     stored = kernel.output.type
     is_float = product.sum_type is Scalar.FLOAT32
-    return (
-        four.text,
-        {
+    return Storing(
+        text=four.text,
+        names={
             "STORE_ALL": ways["store_together"],
             "STORE_VALUE": stored4_text(found, f"({row}) * {length} + {column}", stored),
             "VALUE": "float4" if is_float else f"{memory_type(stored)}4",
@@ -320,8 +343,8 @@ def storing(
             "COLUMN": column,
             "ARGUMENTS": values.call_arguments,
         },
-        {"length": length, **four.sizes},
-        four.row_numbers,
+        sizes={"length": length, **four.sizes},
+        row_numbers=four.row_numbers,
     )
 
 

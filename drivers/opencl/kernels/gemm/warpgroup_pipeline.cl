@@ -6,8 +6,9 @@
 //: times 64 rows of a warpgroup. SHARING: warpgroups that share a tile. TEAMS: tiles that are under way
 //: together. MULTIPLYING: work-items that multiply. BLOCK_BYTES: of 64 columns in a step. SLAB: columns
 //: of 16 rows that a warp stores at a time. SLAB_PITCH: accumulators between rows in its part of local
-//: memory; SLABS_AT: where these parts begin. PARTS: 2 if the right matrix has remainders, or 1.
-//: VALUE: the type of four elements.
+//: memory; SLABS_AT: where these parts begin. COLUMNS_AT: where values of columns begin, twice for each
+//: team; COLUMNS_BYTES: the bytes of each. PARTS: 2 if the right matrix has remainders, or 1.
+//: UNROLLED: vectors that a work-item computes before it stores them; VALUE: their type. AHEAD: the argument whose elements are loaded ahead, of AHEAD_TYPE.
 
 //: [function]
 //: The whole function, and those that it calls.
@@ -36,7 +37,7 @@ $TOTAL
 $NUMBERS_OF_ROW
 $SUMMED
 $FUNCTION {
-  const uint steps_at = (uint)(ulong)scratch, full = steps_at + $STAGES * $STEP, empty = full + $STAGES * 8, turns = empty + $STAGES * 8;
+  const uint steps_at = (uint)(ulong)scratch, full = steps_at + $STAGES * $STEP, empty = full + $STAGES * 8, turns = empty + $STAGES * 8, copied = turns + $TEAMS * 8;
   if (lid == 0) {
     for (int i = 0; i < $STAGES; ++i) {
       asm volatile("mbarrier.init.shared.b64 [%0], 129;" :: "r"(full + i * 8) : "memory");
@@ -44,6 +45,7 @@ $FUNCTION {
     }
     for (int i = 0; i < $TEAMS; ++i) {
       asm volatile("mbarrier.init.shared.b64 [%0], %1;" :: "r"(turns + i * 8), "r"($SHARING * 4) : "memory");
+      asm volatile("mbarrier.init.shared.b64 [%0], %1;" :: "r"(copied + i * 8), "r"($SHARING * 128) : "memory");
     }
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
@@ -51,6 +53,9 @@ $FUNCTION {
 #define NEURALD_TILE \
     $SHARE \
     const int line = tile / $across, m0 = line * $BM, n0 = (tile - line * $across) * $BN;
+#define NEURALD_PLACE(block, behind) \
+        const int e = lane + i * 32, slab_row = e / ($SLAB / 4), slab_column = e % ($SLAB / 4) * 4; \
+        const int m = m0 + down + (block) * 64 + slab_row, n = n0 + (behind) + slab_column;
   if (lid >= $MULTIPLYING) {
     asm volatile("$FEWER" ::: "memory");
     const int item = lid - $MULTIPLYING, chunk = item & 7, place = item >> 3;
@@ -98,13 +103,13 @@ $FUNCTION {
       // Teams multiply in turn: the phase of a counter only differs from that of the use before.
       if ($TEAMS > 1) ${KERNEL}_await(turns + team * 8, turn);
       turn ^= 1;
+$COPY_COLUMNS
+$BEGIN_AHEAD
 $COMPUTE_NUMBERS
 $RUN
+$AWAIT_COLUMNS
       position += $TEAMS * $steps;
 $HAND_ON
-#define NEURALD_PLACE(block, behind) \
-        const int e = lane + i * 32, slab_row = e / ($SLAB / 4), slab_column = e % ($SLAB / 4) * 4; \
-        const int m = m0 + down + (block) * 64 + slab_row, n = n0 + (behind) + slab_column;
 #define NEURALD_KEEP(block, first) \
         _Pragma("unroll") for (int j = 0; j < $SLAB / 8; ++j) { \
           __local $T *to = slab + (lane >> 2) * $SLAB_PITCH + j * 8 + 2 * (lane & 3); \
@@ -116,11 +121,12 @@ $HAND_ON
 $BEGIN_MOMENTS
 $STORE_ALL
 $STORING
-#undef NEURALD_PLACE
+#undef NEURALD_AHEAD
 #undef NEURALD_KEEP
 #undef NEURALD_PART
     }
   }
+#undef NEURALD_PLACE
 #undef NEURALD_TILE
 }
 
@@ -137,25 +143,61 @@ $STORING
       }
 
 //: [store_together]
-//: Computes all vectors of a part before it stores them, so that all of their loads are under way.
+//: Computes several vectors of a part before it stores them, so that their loads are under way together.
 #define NEURALD_PART(block, first, behind) { \
-        $VALUE found[$SLAB / 8]; \
         NEURALD_KEEP(block, first) \
-        _Pragma("unroll") for (int i = 0; i < $SLAB / 8; ++i) { \
-          NEURALD_PLACE(block, behind) \
-          const ${T}4 sum = *(__local const ${T}4 *)(slab + slab_row * $SLAB_PITCH + slab_column); \
-          const int row = min(m, $rows - 1), column = min(n, $columns - 4); \
-          found[i] = ${KERNEL}_value4(sum, $ROW, $COLUMN, $NUMBERS$ARGUMENTS$SIZE_ARGUMENTS); \
-          $ADD_MOMENTS \
+        _Pragma("unroll") for (int some = 0; some < $SLAB / 8; some += $UNROLLED) { \
+          $VALUE found[$UNROLLED]; \
+          _Pragma("unroll") for (int i = some; i < some + $UNROLLED; ++i) { \
+            NEURALD_PLACE(block, behind) \
+            const ${T}4 sum = *(__local const ${T}4 *)(slab + slab_row * $SLAB_PITCH + slab_column); \
+            const int row = min(m, $rows - 1), column = min(n, $columns - 4); \
+            found[i - some] = ${KERNEL}_value4(sum, $ROW, $COLUMN, $GIVEN$NUMBERS$ARGUMENTS$SIZE_ARGUMENTS); \
+            $ADD_MOMENTS \
+          } \
+          _Pragma("unroll") for (int i = some; i < some + $UNROLLED; ++i) { \
+            NEURALD_PLACE(block, behind) \
+            const int row = m, column = n; \
+            if (m < $rows && n < $columns) { $STORE_VALUE } \
+          } \
         } \
-        _Pragma("unroll") for (int i = 0; i < $SLAB / 8; ++i) { \
-          NEURALD_PLACE(block, behind) \
-          const int row = m, column = n; \
-          if (m < $rows && n < $columns) { $STORE_VALUE } \
-        } \
+        $LOAD_AHEAD \
         $STORE_MOMENTS \
         ${KERNEL}_meet(); \
       }
+
+//: [copy_columns]
+//: Copies values of the tile's columns while steps are multiplied, to the team's two places in turn.
+      const uint place = number / ($groups * $TEAMS) & 1;
+      const int columns_at = $COLUMNS_AT + (team * 2 + place) * $COLUMNS_BYTES;
+$COPY_EACH
+      ${KERNEL}_copied(copied + team * 8);
+
+//: [copy_column]
+//: Copies those of one argument, of which a pointer is where its first element would be.
+      __local const $TYPE *n$POSITION = (__local const $TYPE *)((ulong)(scratch + columns_at + $OFFSET) - ($FIRST + n0) * (ulong)$EACH);
+      for (int chunk = lid % ($SHARING * 128); chunk < $BN * $EACH / 16; chunk += $SHARING * 128)
+        ${KERNEL}_copy(steps_at + columns_at + $OFFSET + chunk * 16, a$POSITION + ($FIRST + n0 + chunk * (16 / $EACH)), clamp(($columns - n0) * $EACH - chunk * 16, 0, 16));
+
+//: [await_columns]
+//: Waits until the warps of the team have copied them, which have then stored the tile before, too.
+      ${KERNEL}_await(copied + team * 8, place);
+
+//: [begin_ahead]
+//: Loads elements for the results of the first part while steps are multiplied.
+#define NEURALD_AHEAD(block, behind) \
+        _Pragma("unroll") for (int i = 0; i < $SLAB / 8; ++i) { \
+          NEURALD_PLACE(block, behind) \
+          const int row = min(m, $rows - 1), column = min(n, $columns - 4); \
+          ahead[i] = *(__global const $AHEAD_TYPE *)($AHEAD + (($ROW) * $length + $COLUMN)); \
+        }
+      $AHEAD_TYPE ahead[$SLAB / 8];
+      NEURALD_AHEAD(0, 0)
+
+//: [load_ahead]
+//: Loads those of the next part.
+if ((block) * $BN + (behind) + $SLAB < $BLOCKS * $BN) \
+          NEURALD_AHEAD((block) + ((behind) + $SLAB) / $BN, ((behind) + $SLAB) % $BN)
 
 //: [numbers_of_row]
 //: Function that returns the numbers of a row, which a work-item of the warp has.
@@ -205,8 +247,8 @@ static inline float ${KERNEL}_summed(float *values, const int lane) {
 //: [add_moments]
 //: Adds those of a vector.
 if ((behind) % $MOMENT_COLUMNS == 0) moments[2 * i] = moments[2 * i + 1] = 0; \
-          moments[2 * i] += (found[i].x + found[i].y) + (found[i].z + found[i].w); \
-          moments[2 * i + 1] += dot(found[i], found[i]);
+            moments[2 * i] += (found[i - some].x + found[i - some].y) + (found[i - some].z + found[i - some].w); \
+            moments[2 * i + 1] += dot(found[i - some], found[i - some]);
 
 //: [store_moments]
 //: Adds up the moments of these columns, and stores them.

@@ -9,20 +9,23 @@ multiplies while another one stores.
 The warpgroup that copies gives registers to the others. A warp stores whole rows through a part of
 local memory of its own, some columns at a time. So it can also add up the moments of these rows,
 and what its results need of each row is computed once for the rows of a tile, by a work-item each.
+What they need of each column is copied to local memory while steps are multiplied, and elements of
+another matrix, which are added for instance, are loaded before the columns before them are stored.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.arguments import KernelArguments
-from neurald.drivers.opencl.codegen.dialect import memory_type
+from neurald.drivers.opencl.codegen.dialect import memory_type, raw4_type
 from neurald.drivers.opencl.codegen.kernel_source import WORKSPACE_ZEROS, Source
 from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
 from neurald.drivers.opencl.kernels.epilogue.epilogue import used_values, value4_function
+from neurald.drivers.opencl.kernels.epilogue.epilogue_reads import column_reads, element_read
 from neurald.drivers.opencl.kernels.gemm.accumulate import share_text
 from neurald.drivers.opencl.kernels.gemm.correction import corrected
 from neurald.drivers.opencl.kernels.gemm.gemm_view import GemmView, gemm_view
@@ -52,11 +55,18 @@ _SLAB_ROWS = 16
 #: Registers of a work-item that copies and of one that multiplies, by the number of warpgroups that
 #: multiply. A compute unit has 65,536.
 _REGISTERS = {2: (40, 232), 3: (32, 160)}
+#: Registers besides accumulators, elements that are loaded ahead, and those that are stored together.
+_OTHER_REGISTERS = 40
+#: Local memory that a group may have.
+_MAX_SCRATCH_BYTES = 226 * 1024
 #: How many candidates are worth a trial: the estimate of the first ones is good enough.
 MAX_CANDIDATES = 6
 #: Numbers of tiles that share a depth, and the least number of steps of each.
 _SPLITS, _MIN_STEPS = (1, 2, 3, 4, 6), 4
-#: Templates for results that need numbers of each row, and for moments of rows.
+#: Templates for values of columns, for elements that are loaded ahead, for results that need numbers
+#: of each row, and for moments of rows.
+_COLUMN_TEMPLATES = ("copy_columns", "await_columns")
+_AHEAD_TEMPLATES = ("begin_ahead", "load_ahead")
 _ROW_TEMPLATES = ("numbers_of_row", "compute_numbers", "numbers")
 _MOMENT_TEMPLATES = ("summed", "begin_moments", "add_moments", "store_moments")
 
@@ -108,12 +118,31 @@ class PipelineTiling:
     @property
     def slabs_at(self) -> int:
         """Bytes of the steps, and of the counters behind them."""
-        return self.step_bytes * self.stages + math.ceil((2 * self.stages + self.teams) / 2) * 16
+        return self.step_bytes * self.stages + (self.stages + self.teams) * 16
 
     @property
     def scratch_bytes(self) -> int:
         """Bytes of local memory; the warps' parts for storing come last."""
         return self.slabs_at + self.multiplying // 32 * _SLAB_ROWS * self.slab_pitch * 4
+
+    @property
+    def registers(self) -> tuple[int, int]:
+        """Registers of a work-item that copies, and of one that multiplies."""
+        return _REGISTERS[self.sharing * self.teams]
+
+    def has_registers(self, number: int) -> bool:
+        """Returns True if a work-item has registers left for so many numbers while it stores."""
+        accumulators = self.blocks * self.columns // 2 * (1 if self.parts == 1 else 3)
+        return accumulators + number + _OTHER_REGISTERS <= self.registers[1]
+
+    @property
+    def unrolled(self) -> int:
+        """Vectors of four that a work-item computes before it stores them."""
+        return self.slab // 8 if self.has_registers(self.slab // 2) else 1
+
+    def can_load_ahead(self, kind: Scalar) -> bool:
+        """Returns True if registers are left for elements of a type that are loaded ahead."""
+        return self.has_registers(self.slab // 2 + self.slab // 8 * kind.size_bytes)
 
     def tiles(self, product: GemmView) -> int:
         """Returns the number of tiles of a batch."""
@@ -122,7 +151,7 @@ class PipelineTiling:
 
 _TILINGS = (
     PipelineTiling(columns=192, sharing=3, stages=4),
-    PipelineTiling(columns=192, blocks=2, sharing=2, stages=3, slab=64),
+    PipelineTiling(columns=192, blocks=2, sharing=2, stages=3),
     PipelineTiling(columns=256, sharing=2, stages=4),
     PipelineTiling(columns=192, sharing=2, stages=5),
     PipelineTiling(columns=128, blocks=2, sharing=2, stages=4),
@@ -191,9 +220,40 @@ def candidates(
         for each in (_SPLIT_TILINGS if is_exact else _TILINGS)
         for number in splits
     ]
+    reads = _reads_of(kernel, product)
     fitting = [each for each in tilings if each.split == 1 or _is_worth(each, product, facts)]
     for tiling in sorted(fitting, key=lambda each: _cost(each, product, facts)):
-        yield _source(kernel, product, right, tiling, facts, moments)
+        yield _source(kernel, product, right, tiling, facts, moments, reads)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Reads:
+    """Values that a warp can copy or load before its results need them.
+
+    Attributes:
+        columns: those that have an element for each column; True if they have it for each batch.
+        ahead: one that has an element for each of the output.
+    """
+
+    columns: Mapping[Value, bool]
+    ahead: Value | None
+
+
+def _reads_of(kernel: Kernel, product: GemmView) -> _Reads:
+    """Returns the values that are copied and loaded ahead; none unless results are computed as vectors."""
+    values = KernelArguments((kernel.output, *used_values(kernel)))
+    is_vector = product.column_step == 0 or product.columns % 4 == 0
+    if not is_vector or value4_function(kernel, values) is None:
+        return _Reads(columns={}, ahead=None)
+    lines = kernel.shape[-1]
+    columns = {
+        value: is_of_batch
+        for value, is_of_batch in column_reads(kernel, product.rows).items()
+        if value is not product.left
+        # Chunks of 16 bytes are copied.
+        and (lines if is_of_batch else product.column_step) * value.type.size_bytes % 16 == 0
+    }
+    return _Reads(columns=columns, ahead=element_read(kernel))
 
 
 def _steps(product: GemmView) -> int:
@@ -235,6 +295,7 @@ def _source(
     tiling: PipelineTiling,
     facts: DeviceFacts,
     moments: Value | None,
+    reads: _Reads,
 ) -> Source:
     has_remainders = tiling.parts > 1
     operands = [product.left, packed_blocks(split(right) if has_remainders else right)]
@@ -247,9 +308,13 @@ def _source(
     tiles, is_split = tiling.tiles(product), tiling.split > 1
     items = tiles * product.batches * tiling.split
     groups = min(items, facts.compute_units)
-    after, stored, sizes_of_epilogue, row_numbers = storing(kernel, product, values, _TEMPLATES, "found[i]")
+    columns, column_bytes = _copied_columns(tiling, reads)
+    ahead = reads.ahead if reads.ahead is not None and tiling.can_load_ahead(reads.ahead.type) else None
+    inner = replace(values, near=frozenset(columns))
+    stored = storing(kernel, product, inner, _TEMPLATES, "found[i - some]", ahead)
     also_written = () if moments is None else (len(values.values) - 1,)
-    fewer, more = _REGISTERS[tiling.sharing * tiling.teams]
+    fewer, more = tiling.registers
+    position = {value: place for place, value in enumerate(values.values)}
     names: dict[str, object] = {
         "T": "int" if product.is_integer else "float",
         "BM": tiling.rows,
@@ -268,6 +333,7 @@ def _source(
         "SLAB": tiling.slab,
         "SLAB_PITCH": tiling.slab_pitch,
         "SLABS_AT": tiling.slabs_at,
+        "UNROLLED": tiling.unrolled,
         "LEFT": memory_type(product.left.type),
         "RIGHT": memory_type(right.type),
         "BASE": "0" if right.shape[0] == 1 else f"batch * {tiling.parts * blocks * block_pitch}",
@@ -290,17 +356,33 @@ def _source(
         "RUN": _TEMPLATES["run_remainders" if has_remainders else "run"],
         "STORING": _statements(tiling),
         "FETCH_NUMBERS": "".join(
-            fill(_TEMPLATES["fetch_number"], PART=part) for part in "xyzw"[:row_numbers]
+            fill(_TEMPLATES["fetch_number"], PART=part) for part in "xyzw"[: stored.row_numbers]
         ),
-        **{name.upper(): _TEMPLATES[name] if row_numbers else "" for name in _ROW_TEMPLATES},
+        "COLUMNS_AT": tiling.scratch_bytes,
+        "COLUMNS_BYTES": column_bytes,
+        "COPY_EACH": "".join(
+            _TEMPLATES["copy_column"]
+            .replace("$POSITION", f"{position[value]}")
+            .replace("$TYPE", memory_type(value.type))
+            .replace("$EACH", f"{value.type.size_bytes}")
+            .replace("$OFFSET", f"{offset}")
+            .replace("$FIRST", f"batch * {kernel.shape[-1] if reads.columns[value] else product.column_step}")
+            for value, offset in columns.items()
+        ),
+        "AHEAD": "" if ahead is None else f"a{position[ahead]}",
+        "AHEAD_TYPE": "" if ahead is None else raw4_type(ahead.type),
+        "GIVEN": "" if ahead is None else "ahead[i], ",
+        **{name.upper(): _TEMPLATES[name] if columns else "" for name in _COLUMN_TEMPLATES},
+        **{name.upper(): "" if ahead is None else _TEMPLATES[name] for name in _AHEAD_TEMPLATES},
+        **{name.upper(): _TEMPLATES[name] if stored.row_numbers else "" for name in _ROW_TEMPLATES},
         **{name.upper(): "" if moments is None else _TEMPLATES[name] for name in _MOMENT_TEMPLATES},
         "MOMENTS": "".join(f"a{each}" for each in also_written),
         "MOMENT_COLUMNS": MOMENT_COLUMNS,
-        **stored,
+        **stored.names,
     }
     sizes = {
         **product.sizes,
-        **sizes_of_epilogue,
+        **stored.sizes,
         "column_blocks": blocks,
         "block_pitch": block_pitch,
         "tiles": tiles,
@@ -310,7 +392,7 @@ def _source(
         "across": math.ceil(product.columns / tiling.columns),
         "steps": steps,
     }
-    text = product.text + after + fill(_TEMPLATES["function"], **names)
+    text = product.text + stored.text + fill(_TEMPLATES["function"], **names)
     way = f"{tiling.teams} tiles under way" if tiling.teams > 1 else f"{tiling.sharing} warpgroups"
     head = values.parameters
     if is_split:
@@ -321,7 +403,7 @@ def _source(
         arguments=values.values,
         groups=groups,
         local_size=tiling.multiplying + _WARPGROUP,
-        scratch_bytes=tiling.scratch_bytes,
+        scratch_bytes=tiling.scratch_bytes + 2 * tiling.teams * column_bytes,
         workspace_bytes=WORKSPACE_ZEROS + items * tiling.rows * tiling.columns * 4 if is_split else 0,
         has_barriers=True,
         is_retargeted=True,
@@ -329,6 +411,22 @@ def _source(
         label=f"warpgroups, pipeline, {'3xTF32, ' if has_remainders else ''}tile {tiling.rows} x {tiling.columns}, {tiling.stages} stages, {way}",
         operations=kernel.operations,
     )
+
+
+def _copied_columns(tiling: PipelineTiling, reads: _Reads) -> tuple[Mapping[Value, int], int]:
+    """Returns where values of columns lie, as far as local memory is left for them, and their size.
+
+    Places are bytes from the first of them. Each team has two of all: warps may still read those of
+    one tile while others have begun to copy those of the next.
+    """
+    places: dict[Value, int] = {}
+    size = 0
+    for value in reads.columns:
+        more = tiling.columns * value.type.size_bytes
+        if tiling.scratch_bytes + 2 * tiling.teams * (size + more) <= _MAX_SCRATCH_BYTES:
+            places[value] = size
+            size += more
+    return places, size
 
 
 def _statements(tiling: PipelineTiling) -> str:

@@ -15,6 +15,7 @@ from support.opencl.warps import without_pipelines
 from support.tiers import one_in
 
 from neurald.drivers.compiler.analysis.interpreter import Array, evaluate, evaluate_kernel
+from neurald.drivers.compiler.ir.expression import Expression, load
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
@@ -47,7 +48,7 @@ def facts(units: int) -> DeviceFacts:
 
 
 def sources_of(case: Case, units: int, stages: int = 0, moments: Value | None = None) -> list[Source]:
-    """Returns all candidates. Emulated ones need as many stages as a group has steps."""
+    """Returns all candidates. Emulated ones need as many stages, and memory, as a group has steps."""
     product = gemm_view(case.kernel)
     assert product is not None
     tilings, split = (
@@ -59,6 +60,11 @@ def sources_of(case: Case, units: int, stages: int = 0, moments: Value | None = 
     with (
         patch.object(warpgroup, "_MIN_MULTIPLICATIONS", 0),
         patch.object(warpgroup_pipeline, "_TILINGS", tilings),
+        patch.object(
+            warpgroup_pipeline,
+            "_MAX_SCRATCH_BYTES",
+            warpgroup_pipeline._MAX_SCRATCH_BYTES if has_warpgroup_instruction() else 1 << 30,
+        ),
         patch.object(warpgroup_pipeline, "_SPLIT_TILINGS", split),
     ):
         return list(
@@ -140,6 +146,34 @@ def test_groups_compute_several_tiles(tiling: int) -> None:
     assert source.groups == units
     result, status = run(source, case)
     np.testing.assert_allclose(result, expected, rtol=2e-3, atol=2e-2, err_msg=source.label)
+    assert status == 0
+
+
+@pytest.mark.parametrize("tiling", one_in(2, range(_TILINGS)))
+def test_values_that_are_copied_and_loaded_ahead(tiling: int) -> None:
+    """Values of columns, of which the last chunk is shorter, and elements of a matrix."""
+    _skip_what_pocl_cannot_compile(tiling, columns=128)
+    rows, columns, depth, units = (900, 1108, 1000, 2) if has_warpgroup_instruction() else (150, 268, 72, 2)
+    builder = GraphBuilder()
+    left = builder.input(rows, depth, type=Scalar.FLOAT16)
+    added, factor = (builder.input(*shape, type=Scalar.FLOAT16) for shape in ((rows, columns), (columns,)))
+    bias = builder.input(columns)
+    sums = builder.matrix_product(left, builder.weights(columns, depth, type=Scalar.FLOAT16))
+
+    def element(m: Expression, n: Expression) -> Expression:
+        product = load(sums, (m, n)) * load(factor, (n,)).to(Scalar.FLOAT32) + load(bias, (n,))
+        return (product + load(added, (m, n)).to(Scalar.FLOAT32)).to(Scalar.FLOAT16)
+
+    graph = builder.finish(builder.compute(sums.shape, element))
+    (kernel,) = fuse(graph).kernels
+    case = _case(kernel)
+    # Emulated, there are two steps of each of at most 15 tiles.
+    source = sources_of(case, units, 2 * -(-15 // units))[tiling]
+    assert source.groups == units
+    assert "__local const float *n" in source.text
+    assert "__local const half *n" in source.text
+    result, status = run(source, case)
+    np.testing.assert_allclose(result, case.expected, rtol=4e-3, atol=2e-2, err_msg=source.label)
     assert status == 0
 
 
@@ -237,10 +271,16 @@ def test_results_that_need_numbers_of_rows(is_added: bool, tiling: int) -> None:
     np.testing.assert_allclose(result, expected, rtol=4e-3, atol=2e-2, err_msg=source.label)
 
 
-def _skip_what_pocl_cannot_compile(tiling: int) -> None:
-    """Its compiler aborts the process for some of the largest texts."""
+def _skip_what_pocl_cannot_compile(tiling: int, columns: int = 0) -> None:
+    """Its compiler ends the process for some of the largest texts: those of teams and more columns.
+
+    Args:
+        tiling: the tiling.
+        columns: how many columns it compiles without teams as well; 0 if any.
+    """
     each = warpgroup_pipeline._TILINGS[tiling]
-    if each.teams > 1 and each.columns > 128 and not has_warpgroup_instruction():
+    limit = columns or (128 if each.teams > 1 else each.columns)
+    if each.columns > limit and not has_warpgroup_instruction():
         pytest.skip("PoCL's compiler aborts")
 
 
