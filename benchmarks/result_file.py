@@ -184,5 +184,5 @@ def circumstances() -> dict[str, Any]:
 
 
 def _without_folder(argument: str) -> str:
-    """Returns an argument; of an absolute path only its name, since folders differ between machines."""
+    """Returns an argument, or the name of an absolute path, since folders differ by machine."""
     return Path(argument).name if argument.startswith("/") else argument

@@ -1,4 +1,4 @@
-"""Shows what operations cost on devices, what a rule would change, and what happened in an execution."""
+"""Shows what operations cost on devices, what a rule would change, and what an execution did."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Checks single arguments that applications pass: wrong values raise `BadData`, wrong types `WrongType`."""
+"""Checks arguments of applications: wrong values raise `BadData`, wrong types `WrongType`."""
 
 import numbers
 import os

@@ -47,5 +47,5 @@ def mac_of(key: bytes, content: bytes | memoryview) -> bytes:
 
 
 def are_equal(first: bytes | memoryview, second: bytes | memoryview) -> bool:
-    """Returns whether two message authentication codes are equal, in a time that tells nothing about them."""
+    """Returns whether two message authentication codes are equal, in constant time."""
     return compare_digest(first, second)

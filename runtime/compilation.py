@@ -262,7 +262,7 @@ class Compilation(Unpicklable):
         return self.recovery.verifications
 
     def wait_until_investigated(self, timeout: float | None = None) -> bool:
-        """Waits until no execution is verified in the background, and no difference is investigated.
+        """Waits until no execution is verified in the background, and no difference is examined.
 
         Args:
             timeout: how long to wait, in seconds; None for no limit.

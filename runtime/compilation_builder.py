@@ -1,4 +1,4 @@
-"""CompilationBuilder: collects options, and compiles a model for devices into an executable plan."""
+"""CompilationBuilder: collects options, and compiles a model to an executable plan."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -477,7 +477,7 @@ class CompilationBuilder(Unpicklable):
         chosen: Sequence[Device],
         preparer: Preparer,
     ) -> "tuple[PartitionedModel, PlanningResult] | None":
-        """Returns the plan of the device that has won in the place of others, unless it fails now."""
+        """Returns the plan of the device that has won against others, unless it fails now."""
         if guard is None or guard.winner is None:
             return None
         from neurald.runtime.plan.planner import make_plan  # Not needed for a warm start.

@@ -77,7 +77,7 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
 
 
 def _import_share(session: pytest.Session) -> None:
-    """Imports the share of this worker in all test files, whose bytecode the other workers then find.
+    """Imports this worker's share of all test files, whose bytecode the others then find.
 
     All workers collect all tests in the same order, so each would compile all files.
     """
@@ -188,7 +188,7 @@ def _leaves_nothing() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def _android() -> Iterator[None]:
-    """Lets compilations choose devices by Android's rule, so that small models use several devices."""
+    """Makes compilations choose devices by Android's rule, by which small models use several."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NEURALD_POLICY", "android")
         yield
@@ -196,7 +196,7 @@ def _android() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def _quick_compilers() -> Iterator[None]:
-    """Compiles in the background no more slowly than others, so that busy machines do not delay tests."""
+    """Compiles in the background at full priority, so that busy machines do not delay tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("neurald.hal.compiling.background.NICENESS", 0)
         yield

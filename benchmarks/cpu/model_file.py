@@ -65,7 +65,7 @@ class Port:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelFile:
-    """What a `.tflite` file contains.
+    """The contents of a `.tflite` file.
 
     Attributes:
         precision: fp32, int8, uint8, int16x8, hybrid, or integer for models without real numbers.

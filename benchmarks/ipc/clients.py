@@ -272,7 +272,7 @@ def measure(cases: list[Case], seconds: float, rounds: int) -> list[dict[str, An
 
 
 def cases_of(clients: Sequence[int], depths: Sequence[int]) -> list[Case]:
-    """Returns what is measured: one client with executions under way, or many if there are no depths."""
+    """Returns the measurement: one client with executions under way; many without depths."""
     if not depths:
         return [Case(clients=number) for number in clients]
     return [

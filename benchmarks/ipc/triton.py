@@ -47,7 +47,7 @@ _Way = Callable[[int], list[float]]
 
 
 def _free_ports(count: int) -> list[str]:
-    """Returns ports that are all free: without one of them, pytriton waits for its server for a minute."""
+    """Returns ports that are all free: otherwise pytriton waits for its server for a minute."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
         return [str(each.getsockname()[1]) for each in sockets]

@@ -54,7 +54,7 @@ def whisper_tiny_encoder() -> SequenceNetwork:
 
 
 def whisper_encoder(width: int, *, layers: int) -> SequenceNetwork:
-    """Builds an encoder of Whisper, with heads of 64 features: Whisper small has 12 layers of 768."""
+    """Builds Whisper's encoder, with heads of 64 features: Whisper small has 12 layers of 768."""
     network = SequenceNetwork()
     # Time is the width of an image of height 1.
     x = network.input(1, 1, 3000, 80)
@@ -68,7 +68,7 @@ def whisper_encoder(width: int, *, layers: int) -> SequenceNetwork:
 
 
 def gpt_step(width: int = 384, *, layers: int = 6) -> SequenceNetwork:
-    """Builds a step of a GPT (Radford et al., 2019) with heads of 64 features and 127 cached tokens.
+    """Builds a GPT step (Radford et al., 2019) with heads of 64 features and 127 cached tokens.
 
     Inputs are the token, its position, and each layer's keys and values; outputs are the logits,
     and keys and values with those of the token.

@@ -1,4 +1,4 @@
-"""Compares transformers and CNNs in several batches on an OpenCL device with PyTorch on the same GPU.
+"""Compares transformers and CNNs in several batches in OpenCL with PyTorch on the same GPU.
 
     python benchmarks/opencl/batches.py [--networks vit_base bert_base ...] [--batches 1 8 32]
                                         [--precisions relaxed fp32 int8] [--runs 60] [--minutes 10]
@@ -102,7 +102,7 @@ def inputs_of(model: Model) -> list[np.ndarray[Any, Any]]:
 
 
 def neurald_cells(model: Model, runs: int, choices: Choices | None) -> tuple[float, float, float]:
-    """Returns compute and whole times in microseconds, and the time of a cold preparation in seconds.
+    """Returns compute and whole times in microseconds, and of a cold preparation in seconds.
 
     Args:
         model: the network.
@@ -144,7 +144,7 @@ def label_of(name: str, batch: int, precision: str) -> str:
 
 
 def known_rows(path: Path | None) -> tuple[dict[str, list[Cell]], list[str]]:
-    """Returns the rows of a result file by their labels, and notes on them; none if there is no file.
+    """Returns the rows of a result file by their labels, with notes; none if there is no file.
 
     Raises:
         ValueError: it is no result file.

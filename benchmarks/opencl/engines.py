@@ -1,4 +1,4 @@
-"""Shared by the programs of this folder: a device whose models can be measured alone, and medians."""
+"""A device whose models can be measured alone, and medians, for the programs of this folder."""
 
 import time
 from collections.abc import Callable

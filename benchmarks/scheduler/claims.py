@@ -1,4 +1,4 @@
-"""Measures what the scheduler promises about plans over several devices, with devices of known speed.
+"""Measures what the scheduler promises about plans over devices of known speed.
 
     PYTHONPATH=src:tests python benchmarks/scheduler/claims.py [--only NAME ...] [--json FILE]
 
@@ -9,7 +9,8 @@ after another; only those that are cancelled are the CPU device. What is measure
 - stream: the throughput of `Compilation.stream` in relation to calls one after another, for two
   steps of 20 ms.
 - cancelled: from `Execution.cancel` until the execution of a large model ends.
-- client killed: from the death of a client until the CPU device of a daemon in this process is free.
+- client killed: from the death of a client until the CPU device of a daemon in this process is
+  free.
 - drift: the work on a device, all of whose runs take twice as long from a moment on, until the CPU
   device takes over.
 - never slower: by how much trials against the CPU device lengthen the first 1,000 runs, where the
@@ -296,7 +297,7 @@ def _costed(device: SimulatedDevice, model: nd.Model, seconds: float) -> Simulat
 
 
 def _two_rivals(third_s: float) -> list[float]:
-    """Returns what trials cost of a plan of two devices, in place of which a third one could run all.
+    """Returns what trials of a plan of two devices cost where a third device could run everything.
 
     The costs of the three promise that the plan takes a little less than the third device alone.
     """

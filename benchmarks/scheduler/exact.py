@@ -1,6 +1,7 @@
 """Compares plans of least cost with the optimum among all choices, on random graphs.
 
-    PYTHONPATH=src:tests python benchmarks/scheduler/exact.py [--first 0] [--seconds 60] [--json FILE]
+    PYTHONPATH=src:tests python benchmarks/scheduler/exact.py [--first 0] [--seconds 60]
+        [--json FILE]
 
 Graphs have up to 14 operations, and two or three devices of random costs and links. A file that is
 there already is continued: its graphs count, too, if these are others.

@@ -220,7 +220,7 @@ def _shown_receipt(arm: Arm, inputs: Sequence[Any]) -> str:
 
 
 def _print_steps(arm: Arm, devices: Sequence[Device], inputs: Sequence[Any]) -> None:
-    """Prints what was predicted for the steps of a plan, and what they took, as medians of some runs."""
+    """Prints the predicted and the measured times of a plan's steps, as medians of some runs."""
     explained = arm.compilation.explain()
     measured: dict[int, list[float]] = {}
     for _ in range(_TRIAL_RUNS):
@@ -254,7 +254,7 @@ def _print_steps(arm: Arm, devices: Sequence[Device], inputs: Sequence[Any]) -> 
 def _print_kernels(
     operations: Sequence[OperationExplanation], kernels: Sequence[KernelTime], device: str
 ) -> None:
-    """Prints for each type of operation what was predicted, and what the kernels that do it took."""
+    """Prints for each type of operation the predicted time, and that of the kernels that do it."""
     predicted: dict[str, float] = {}
     for each in operations:
         predicted.setdefault(each.type, 0.0)

@@ -1,7 +1,8 @@
 """Loads a model with MLPerf LoadGen: in process, through a driver daemon, and through the service.
 
     .venv/bin/python -m pip install mlcommons-loadgen
-    python benchmarks/service/loadgen.py [--seconds 10] [--turns 1] [--network mobilenet_v2] [--json FILE]
+    python benchmarks/service/loadgen.py [--seconds 10] [--turns 1] [--network mobilenet_v2]
+        [--json FILE]
 
 The model is an int8 network, written with weights of the networks of `benchmarks/networks`. LoadGen
 issues queries in four scenarios, and says whether a run is valid: whether it was long enough, and
@@ -143,7 +144,7 @@ def settings_of(scenario: str, seconds: float, rate: float) -> Any:
 
 
 def measured(run: Run, inputs: Any, scenario: str, seconds: float, rate: float) -> tuple[float, float, bool]:
-    """Returns the samples per second of a run, its latency at p90 in ms, and whether it is valid."""
+    """Returns the samples per second of a run, its latency at p90 in ms, and its validity."""
     workers = Workers(run, inputs)
     log = loadgen.LogSettings()
     with tempfile.TemporaryDirectory() as folder:
@@ -214,7 +215,7 @@ class Way:
         self._found.setdefault(scenario, []).append(found)
 
     def result(self, scenario: str) -> tuple[float, float, bool]:
-        """Returns the samples per second, the latency at p90 in ms, and whether all runs were valid."""
+        """Returns the samples per second, latency at p90 in ms, and whether all runs were valid."""
         rates, latencies, valid = zip(*self._found[scenario], strict=True)
         return statistics.median(rates), statistics.median(latencies), all(valid)
 

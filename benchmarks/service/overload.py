@@ -94,7 +94,7 @@ def measure(
         ]
 
         def asked(way: str, amount: float, limit_s: float) -> list[float]:
-            """Returns the answers per second that were in time, refused, and too late, of all programs.
+            """Returns all programs' answers per second: in time, refused, and too late.
 
             Args:
                 way: of the clients.

@@ -26,7 +26,7 @@ def _ratio(first: float | None, second: float | None) -> float | None:
 
 
 def _load_figures(found: Mapping[str, Mapping[str, float]]) -> list[Cell]:
-    """Returns the number of operations, and what loading takes first and later, also for each of them."""
+    """Returns the number of operations, and times of first and later loads, also per operation."""
     operations = _value(found, "later", "operations")
     first_ms, kept_ms = (_value(found, name, "load_cpu_ms") for name in ("first_tier", "later"))
     each_us = [

@@ -1,7 +1,7 @@
 """Measures what a trace adds to calls of the library.
 
-    PYTHONPATH=src:tests python benchmarks/tracing/run.py [--only TEXT ...] [--rounds 40] [--max-s 170]
-        [--json FILE]
+    PYTHONPATH=src:tests python benchmarks/tracing/run.py [--only TEXT ...] [--rounds 40]
+        [--max-s 170] [--json FILE]
 
 The calls are those of a small model, the digits of `neurald demo`, in this process, by a daemon on
 this host through shared memory, and by one at 127.0.0.1 over gRPC. The less a model computes, the

@@ -247,7 +247,7 @@ class CpuDevice(OpenDevice):
     def _later_first_tier(
         self, earlier: object, shared: Variants | None, threads: int
     ) -> "Callable[[Model, Mapping[int, Shape], ExecuteOptions], CpuPreparedModel | ReferenceModel]":
-        """Returns what binds a model for shapes, and takes over what was bound for the first ones."""
+        """Returns what binds a model for shapes, and takes over what was bound for the first."""
         from neurald.drivers.compiler.frontend.variants.shape_specialization import SpecializingModel
 
         def bind(
@@ -287,7 +287,7 @@ class CpuDevice(OpenDevice):
         return self._with_value_variants(model, prepare(model, None, None), options, threads)
 
     def _functions(self, options: PrepareOptions, threads: int) -> "tuple[Prepare, CompileOpen, Kept | None]":
-        """Returns what prepares a model, compiles it for open dimensions, and finds it in the cache."""
+        """Returns what prepares a model for open dimensions, and finds it in the cache."""
         prepare: Prepare
         compile_open: CompileOpen
         if options.compiler is None:
@@ -388,7 +388,7 @@ class CpuDevice(OpenDevice):
         options: PrepareOptions,
         threads: int,
     ) -> "CpuPreparedModel | ReferenceModel | ValueVariants":
-        """Returns a prepared model, with variants for values that code must know if it has such inputs."""
+        """Returns a prepared model, with variants if code must know the values of inputs."""
         from neurald.drivers.cpu.data_dependent.bounded_model import BoundedModel
         from neurald.drivers.cpu.prepared_model import CpuPreparedModel
         from neurald.hal.compiling.background import BackgroundCompiler

@@ -248,7 +248,7 @@ class Preparation:
 
     @temporary()
     def _is_compiled(self, model: Model, position: int) -> bool:
-        """Returns True if IF, WHILE or a long sequence, and everything in its graphs, can be compiled."""
+        """Returns True if IF, WHILE or a long sequence, and all in its graphs, compiles."""
         try:
             own = sub_model(model, model.main, (position,))
             if not is_specified(own):
@@ -277,7 +277,7 @@ class Preparation:
         positions: Sequence[int] | None = None,
         scope: ExtentScope | None = None,
     ) -> StructuredModel:
-        """See `structure_control_flow`, whose errors do not keep the other operations from being compiled."""
+        """See `structure_control_flow`, but raises no errors that concern single operations."""
         from neurald.drivers.compiler.frontend.control_flow.structuring import (
             structure_control_flow,  # few have any
         )

@@ -184,7 +184,7 @@ class CpuPreparedModel(InProcessModel):
         )
 
     def on_references(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
-        """Runs an execution that compiled code does not support, such as one that omits an input."""
+        """Runs an execution that compiled code does not support, such as without an input."""
         if self._make_references is None:
             number = next(n for n, argument in enumerate(request.inputs) if argument.pool is None)
             raise OpFailed(f"input {number} is omitted, but every operation that reads it requires it")

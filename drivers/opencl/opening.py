@@ -167,7 +167,7 @@ def _fast(
     precision: Precision,
     attempts: ExtentAttempts[int],
 ) -> Source | None:
-    """Returns the most promising fast source of a kernel for open lengths; None if there is none."""
+    """Returns the most promising fast source of a kernel for open lengths, or None."""
 
     def make() -> Source | None:
         for found in islice(candidates(kernel, facts, relaxed=precision is Precision.F16), _MAX_CANDIDATES):

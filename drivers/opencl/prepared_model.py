@@ -44,7 +44,7 @@ class PendingImprovement(Protocol):
     improvement: Improvement
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Waits until the program is used, or cannot be; returns False if the time was too short."""
+        """Waits until the program is used, or cannot be; returns False if time was too short."""
         ...
 
     def close(self) -> None:

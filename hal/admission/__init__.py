@@ -1,1 +1,1 @@
-"""Decides which clients may call a daemon, what a session may hold, and in which order executions run."""
+"""Decides which clients may call a daemon, what they may hold, and the order of executions."""

@@ -436,7 +436,7 @@ class AdmissionQueue:
         return None
 
     def _slots_for(self, ticket: Ticket) -> int:
-        """Returns how many executions may run at the same time, without guests, if this is one of them."""
+        """Returns how many executions may run beside this one, itself included, without guests."""
         is_limited = self._limited or ticket.deadline_s is not None
         if not is_limited or not self._overlap.is_serial:
             return self._slots

@@ -80,7 +80,7 @@ class MessageLimitInterceptor(grpc.ServerInterceptor):
         return self._counted(handler, self._receiving(method, handler, handler.unary_unary), None)
 
     def _counted(self, handler: Any, answer: Callable[..., Any], deserializer: Any) -> Any:
-        """Returns a handler of streams of requests whose reply counts until the client has taken it."""
+        """Returns a handler of request streams whose reply counts until the client takes it."""
         serialize = handler.response_serializer or bytes
 
         def reply(parts: Iterator[bytes], context: grpc.ServicerContext) -> bytes:

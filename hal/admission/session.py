@@ -205,7 +205,7 @@ class Session:
         return tokens
 
     def hold(self, size_bytes: int, make: Callable[[], Memory]) -> Memory:
-        """Makes the device allocate a memory, which counts towards the limits for as long as it lives.
+        """Makes the device allocate a memory, which counts towards the limits while it lives.
 
         Args:
             size_bytes: the size that it will take, 0 if that is not known.

@@ -90,7 +90,7 @@ class SharedModels:
             self.add((session.user, hashlib.sha256(seal).digest(), (), options_key), options_key, registered)
 
     def record(self, registered: RegisteredModel) -> CacheRecord | None:
-        """Returns the entry of a prepared model in the daemon's cache, which is there for others."""
+        """Returns the entry of a prepared model in the daemon's cache, for others."""
         record = self._records.get(registered)
         return None if record is None else CacheRecord(key=record.key, was_there=True, compile_ms=0.0)
 

@@ -105,7 +105,7 @@ class Watchdog(Generic[_T]):
         return False
 
     def begin_native(self, owner: _T, runs: NativeRuns) -> None:
-        """Begins to watch the executions of native code in the calling thread; `end_native` follows."""
+        """Begins to watch native code's executions in the calling thread; `end_native` follows."""
         self._native[threading.get_ident()] = owner, runs
         self._look()
 

@@ -72,7 +72,7 @@ class CoherentMemory(DeviceBuffer):
         return device if device in self._allocate else HOST
 
     def for_reading(self, device: int, kind: OperandType, dimensions: tuple[int, ...]) -> Memory:
-        """Returns the memory in which a device reads the value, and copies the value there if necessary.
+        """Returns the memory in which a device reads the value, with the value copied if necessary.
 
         Args:
             device: its `id`.

@@ -220,7 +220,7 @@ class CacheDirectory:
         return removed
 
     def _sizes(self) -> dict[str, int]:
-        """Returns the sizes of all entries, and looks only into those that were not listed before."""
+        """Returns the sizes of all entries, and looks only into those not listed before."""
         remembered = self._remembered()
         known, found = remembered.sizes, {}
         for name, inode in self.inodes().items():

@@ -108,7 +108,7 @@ def read_small(path: Path, limit: int) -> bytes:
 
 
 def write_small(path: Path, content: bytes) -> None:
-    """Atomically writes a small file in a directory of this user alone, which is created if missing.
+    """Atomically writes a small file in a directory of this user alone, created if missing.
 
     Raises:
         BadData: the directory is not of this user.

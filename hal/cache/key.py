@@ -229,7 +229,7 @@ def constants_inventory(model: Model) -> ConstantsInventory:
 
 
 def remember_inventory(model: Model, inventory: ConstantsInventory, files: tuple[Memory, ...]) -> None:
-    """Stores what `constants_inventory` returns for a model whose memories besides files never change.
+    """Stores what `constants_inventory` returns for a model whose other memories never change.
 
     Args:
         model: the model, whose content is not read.

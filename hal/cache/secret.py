@@ -79,7 +79,7 @@ def secret_owner() -> str:
 
 
 def derived_secret(secret: bytes, owner: str) -> bytes:
-    """Returns the secret of an owner, such as a driver, which is derived from the installation's."""
+    """Returns the secret of an owner, such as a driver, derived from the installation's."""
     return authentication_code(secret, b"secret of", owner.encode())
 
 

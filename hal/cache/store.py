@@ -166,7 +166,7 @@ class Cache:
 
     @property
     def location(self) -> CacheLocation:
-        """What another process needs to open this cache."""
+        """The arguments with which another process opens this cache."""
         return CacheLocation(str(self.path.absolute()), self.limit_bytes, self._secret, self._owner)
 
     @property
@@ -215,7 +215,7 @@ class Cache:
         return "; ".join(nearest) if nearest else "first use"
 
     def _parts_of_entries(self) -> list[KeyParts]:
-        """Returns the parts of entries, latest first; reads only what this process has not read before."""
+        """Returns the parts of entries, latest first; reads only what this process has not."""
         place = self.path, self._secret
         known, inodes = _known_parts.get(place, {}), self._directory.inodes()
         found = {name: each for name, each in known.items() if each[0] == inodes.get(name)}
@@ -345,7 +345,7 @@ class Cache:
         return EntryStatus(key=name, size_bytes=size, last_use_s=last_use, manifest=manifest, damage=damage)
 
     def _authenticated(self, path: str, name: str) -> tuple[Manifest, bytes]:
-        """Returns the manifest of an entry, also of one of a driver, and the secret that it is verified with.
+        """Returns the manifest of an entry, also a driver's, and the secret to verify it.
 
         Raises:
             BadData, OutOfMemory, OSError: see `read_manifest`.

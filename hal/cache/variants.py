@@ -119,7 +119,7 @@ class SharedCache(VariantCache):
 
     @property
     def location(self) -> CacheLocation:
-        """What another process needs to open the cache."""
+        """The arguments with which another process opens the cache."""
         return self._cache.location
 
 

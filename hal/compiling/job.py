@@ -212,7 +212,7 @@ def send_progress(connection: socket.socket, percent: int) -> None:
 def receive_message(
     connection: socket.socket, kind: type[_T]
 ) -> tuple[_T, list[int]] | ProcessExit | CompileProgress | None:
-    """Receives what `send_message`, `send_progress` or `send_exit` sent, once there is something to read.
+    """Receives what `send_message`, `send_progress` or `send_exit` sent, once it can be read.
 
     Args:
         connection: this end of the job's socket.

@@ -1,4 +1,4 @@
-"""Compiles a model for later processes: the result goes to the cache, as if an application had compiled it."""
+"""Compiles a model to the cache for later processes, as if an application had compiled it."""
 
 import logging
 import time
@@ -20,7 +20,7 @@ _LOCK_WAIT_S: Final = 10.0
 
 
 def compile_and_keep(device: Any, model: Model | None, keep: Keep, location: CacheLocation) -> None:
-    """Compiles a model unless the cache has it, or another process is about to, and stores the result.
+    """Compiles a model unless the cache or another process has begun it, and stores the result.
 
     A program that is started again and again would otherwise leave ever more processes that wait
     for the first one. Nothing is compiled either for a cache in which no file can be created.

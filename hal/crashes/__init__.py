@@ -1,1 +1,1 @@
-"""Causes of drivers' deaths: breadcrumbs of a process, patterns of operations, and their records."""
+"""Causes of drivers' deaths: a process's breadcrumbs, patterns of operations, and their records."""

@@ -309,7 +309,7 @@ def create_memory() -> int:
 
 
 def recorded_version(version: str) -> str:
-    """Returns the version of a driver as breadcrumbs and records have it: printable, and not too long."""
+    """Returns a driver's version as breadcrumbs and records have it: printable and limited."""
     return printable(version).encode()[:MAX_VERSION_BYTES].decode(errors="ignore")
 
 

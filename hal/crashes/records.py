@@ -162,7 +162,7 @@ class CrashRecords:
         return self._file.change(changed) if found else ()
 
     def helpers_died(self, deaths: Sequence[tuple[str, str, CrashSuspect, str]]) -> tuple[CrashEntry, ...]:
-        """Records deaths of processes that compiled one model each; returns the entries of the models.
+        """Records deaths of processes that compiled one model each; returns the models' entries.
 
         Args:
             deaths: the driver, its version, the model, and how the process ended.

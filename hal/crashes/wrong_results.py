@@ -90,7 +90,7 @@ class WrongResults:
         return self._file.entries()
 
     def refused(self, device: str, version: str, model: Model) -> dict[int, WrongResult]:
-        """Returns the operations of a model's main graph that a device is not given, with the records.
+        """Returns the operations of a main graph that a device is not given, with the records.
 
         Args:
             device, version: the device and version of the device.

@@ -179,7 +179,7 @@ class MeasuresItself(Protocol):
 
 
 class OpensAhead(Protocol):
-    """An optional interface of a device that takes long to open, and is opened for its first model."""
+    """An optional interface of a device that opens slowly, and does so for its first model."""
 
     def open_ahead(self) -> None:
         """Opens the device, if it is not open. A daemon calls this while its first client connects.

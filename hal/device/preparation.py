@@ -180,7 +180,7 @@ class PrepareOptions(Struct, frozen=True, kw_only=True):
     first_tier: object | None = None
 
     def require_time(self) -> None:
-        """Raises MissedDeadlinePersistent if the deadline has passed before the preparation began."""
+        """Raises MissedDeadlinePersistent if the deadline has passed before the preparation."""
         if self.deadline_s is not None and time.monotonic() >= self.deadline_s:
             raise MissedDeadlinePersistent("the deadline had passed before the model could be prepared")
 

@@ -69,7 +69,7 @@ def describe_difference(
 
 
 def describe_beyond(kind: OperandType, expected: Array, found: Array, bounds: Bounds) -> str:
-    """Returns a description of the elements that differ by more than the bounds, or "" if none does.
+    """Returns a description of the elements that differ by more than the bounds, or "".
 
     Args:
         kind: the type of the output.

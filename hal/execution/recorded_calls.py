@@ -55,7 +55,7 @@ class RecorderOfCalls(Struct, frozen=True, kw_only=True, eq=False):
 
 
 class Subjects(Struct, frozen=True, kw_only=True, eq=False):
-    """What is called by a method, which depends on the object.
+    """A function that a method calls, and that depends on the object.
 
     Attributes:
         owner: name of the object's attribute with the owner of the key; None if it is the object.
@@ -98,7 +98,7 @@ class RecordedCalls(Protocol):
 
     @property
     def count(self) -> int:
-        """Number of calls that were recorded, and of what takes the place of records beside them."""
+        """Number of recorded calls, and of what takes the place of records beside them."""
         ...
 
     def recorded(

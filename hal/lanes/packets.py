@@ -55,7 +55,7 @@ class TensorAt(msgspec.Struct, frozen=True, array_like=True):
     size: int
 
     def check(self, arena_bytes: int) -> None:
-        """Raises BadData unless the tensor is in an arena of this size, and as large as its shape."""
+        """Raises BadData unless the tensor fits an arena of this size, and its shape."""
         if len(self.shape) > MAX_RANK or any(length < 0 for length in self.shape):
             raise BadData(f"a tensor has the shape {list(self.shape[:MAX_RANK])}, which is not valid")
         checked_range(self.offset, self.size, arena_bytes, "a tensor in an arena")

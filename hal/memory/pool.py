@@ -93,7 +93,7 @@ def buffer_address(content: memoryview) -> int:
 
 
 def leave_pages(content: memoryview, offset: int, length: int) -> None:
-    """Removes the pages of a mapping of a file from this process; they come back when they are read.
+    """Removes the pages of a file's mapping from this process; they come back when read.
 
     Args:
         content: all of a mapping that is not private, so that no byte is lost.
@@ -223,7 +223,7 @@ class Memory(Unpicklable):
         return self._buffer[offset : offset + length]
 
     def parts(self, offset: int = 0, length: int | None = None) -> Iterator[memoryview]:
-        """Yields the bytes from `offset`, all or `length` of them, in parts that are read only once.
+        """Yields the bytes from `offset`, all or `length` of them, in parts that are read once.
 
         Parts of files and of sealed memory do not stay in the memory of this process.
 

@@ -1,4 +1,4 @@
-"""Makes the system provide the pages of new memory little by little, while something else is awaited."""
+"""Makes the system provide pages of new memory little by little, during another wait."""
 
 import mmap
 from collections import deque

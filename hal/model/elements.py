@@ -29,7 +29,7 @@ def stored_array(source: memoryview, operand_type: OperandType, shape: tuple[int
 
 
 def first_elements(array: "np.ndarray", shape: tuple[int, ...]) -> "np.ndarray":
-    """Returns the first elements of an array in this shape; a copy if they take little of its memory."""
+    """Returns an array's first elements in this shape; a copy if they are a small part."""
     found = array.reshape(-1)[: math.prod(shape)].reshape(shape)
     return found if 2 * found.nbytes >= array.nbytes else found.copy()
 

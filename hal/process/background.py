@@ -1,4 +1,4 @@
-"""Runs work in daemon threads that are used again: starting a thread takes longer than waking one."""
+"""Runs work in daemon threads that are used again, since waking is faster than starting."""
 
 import os
 import threading

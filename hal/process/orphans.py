@@ -49,7 +49,7 @@ class Orphans:
 
     @contextlib.contextmanager
     def starting(self) -> Iterator[None]:
-        """Takes new children for no orphans during the block, which starts one and calls `started`."""
+        """Takes no new children for orphans in the block, which starts one and calls `started`."""
         self._starting += 1
         try:
             yield

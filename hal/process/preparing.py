@@ -38,7 +38,7 @@ class Preparing:
             self._ended_s = time.monotonic()
 
     def left_s(self, rest_s: float) -> float:
-        """Returns how long it takes at least until nothing has been prepared for `rest_s` seconds."""
+        """Returns the least time until nothing will have been prepared for `rest_s` seconds."""
         if self._count:
             return rest_s
         return max(0.0, self._ended_s + rest_s - time.monotonic())

@@ -108,7 +108,7 @@ class LowTimes(Struct, kw_only=True):
         self.turns = sorted([*self.turns, (sorted(runs_s)[len(runs_s) // 4], gauge_s)])[:_LOWEST]
 
     def is_settled(self, gauge_s: float = 0.0) -> bool:
-        """Returns whether several turns were as short as the shortest, and not all of them disturbed.
+        """Returns whether several turns were as short as the shortest, not all disturbed.
 
         Args:
             gauge_s: the lowest time of the gauge.
@@ -330,7 +330,7 @@ def _take_turns(
 
 
 def _runs(device: Device, builders: Sequence[Callable[[], MicroModel]], memories: "_Memories") -> list[_Run]:
-    """Returns the models of one kind of operation, if the device supports it and they are not too long."""
+    """Returns models of a kind of operation, if the device supports it and they are short."""
     runs: list[_Run] = []
     for build in builders:
         micro = build()
@@ -388,7 +388,7 @@ def _with_link(device: Device, moving: Sequence[_Run]) -> CostTable:
 
 
 def _with_times(table: CostTable, run: _Run) -> CostTable:
-    """Returns the table with the time of one model's operations, unless it is lost in the launch."""
+    """Returns the table with the time of a model's operations, unless a launch hides it."""
     micro = run.micro
     graph = micro.model.main
     seconds = run.computing_s

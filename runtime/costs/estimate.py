@@ -163,7 +163,7 @@ class DeviceCosts(Struct, frozen=True, kw_only=True):
         return self._rooflines[key]
 
     def _declared(self, operand: OperandType, *, relaxed: bool) -> Performance | None:
-        """Returns what the driver declares for a type; None if it does not list it, or if it is no number."""
+        """Returns what the driver declares for a type; None if it is missing or no number."""
         if relaxed and operand is OperandType.FLOAT32:
             found: Performance | None = self.capabilities.relaxed_float32_scalar
         elif relaxed and operand is OperandType.TENSOR_FLOAT32:

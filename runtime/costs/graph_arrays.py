@@ -92,7 +92,7 @@ class GraphArrays(Struct, frozen=True, kw_only=True):
 
 
 def different(codes: Array) -> Array:
-    """Returns numbers in ascending order without repetitions, in much less time than `np.unique`."""
+    """Returns numbers in ascending order without repetitions, much faster than `np.unique`."""
     ordered = np.sort(codes)
     is_first = np.ones(len(ordered), bool)
     np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
@@ -101,7 +101,7 @@ def different(codes: Array) -> Array:
 
 
 def flat(lists: Sequence[Sequence[int]]) -> tuple[Array, Array]:
-    """Returns for all operands in the lists of operations the position of the operation, and the operand."""
+    """Returns the operation's position, and the operand, for all operands in the lists."""
     counts = np.fromiter(map(len, lists), np.intp, len(lists))
     operands = np.fromiter(chain.from_iterable(lists), np.intp, int(counts.sum()))
     return np.repeat(np.arange(len(lists)), counts), operands

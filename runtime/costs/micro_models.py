@@ -266,7 +266,7 @@ _RECIPES: Final = {
 
 
 def micro_models() -> Iterator[tuple[OperationType, OperandType, list[Callable[[], MicroModel]]]]:
-    """Yields for each operation and type of operands the functions that build models, smallest first."""
+    """Yields the functions that build models by operation and type of operands, smallest first."""
     for kind in (_F32, _Q8):
         for operation, recipe in _RECIPES.items():
             counts = [recipe.small_repetitions or recipe.repetitions, *[recipe.repetitions] * 2]
@@ -290,7 +290,7 @@ def _builder(
 
 
 def moving_models() -> Iterator[Callable[[int], MicroModel]]:
-    """Yields functions that build a model of one operation on so many elements, which moves them in and out.
+    """Yields functions that build a model of one operation that moves so many elements.
 
     The first ones compute least. Later ones are for devices that support none of those: many
     support 8 bits only, and some only convolutions.
@@ -306,7 +306,7 @@ def moving_models() -> Iterator[Callable[[int], MicroModel]]:
 
 
 def chained_models(count: int) -> Iterator[Callable[[], MicroModel]]:
-    """Yields functions that build a model of so many operations on one element, one after another."""
+    """Yields functions that build a model of a chain of so many operations on one element."""
     for kind in (_F32, _Q8):
         for add in (
             _binary(OperationType.ADD),

@@ -50,7 +50,7 @@ def refine_step(device: Device, model: Model, seconds: float) -> None:
 
 
 def refine_kernels(device: Device, model: Model, kernels: Sequence[KernelTime]) -> None:
-    """Refines the costs of a device by the times of the kernels of a model, as it has reported them."""
+    """Refines the costs of a device by the times that it has reported for a model's kernels."""
     book = costs_of(device)
     costs = _costs(device, book)
     if costs is None:

@@ -57,7 +57,7 @@ _written_s = -math.inf
 
 @cache
 def machine() -> str:
-    """Returns what identifies this machine: its processor, its number of cores, and its id if it has one."""
+    """Returns what identifies this machine: processor, number of cores, and id if it has one."""
     model = ""
     try:
         with _CPU_INFO.open(encoding="utf-8", errors="replace") as lines:
@@ -74,7 +74,7 @@ def machine() -> str:
 
 
 def identity(device: Device) -> str:
-    """Returns what the costs of a device belong to: the machine, the device, and its driver's version.
+    """Returns what a device's costs belong to: the machine, the device, and its driver's version.
 
     Raises:
         Error: the driver fails.
@@ -84,7 +84,7 @@ def identity(device: Device) -> str:
 
 
 def costs_of(device: Device) -> CostBook:
-    """Returns the costs of a device; those of a device whose driver fails are empty and not kept."""
+    """Returns the costs of a device; they are empty and not kept if its driver fails."""
     try:
         name = identity(device)
     except Error:

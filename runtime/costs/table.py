@@ -138,7 +138,7 @@ class CostTable(Struct, frozen=True, kw_only=True):
         return math.exp(low + share * (high - low)), CostSource.SCALED
 
     def units(self, kinds: Sequence[OperationKind], numbers: Array, bands: Array) -> tuple[Array, Array]:
-        """Returns `unit` for many operations at once: times, and the positions of sources in `SOURCES`.
+        """Returns `unit` for many operations: times, and the positions of sources in `SOURCES`.
 
         Args:
             kinds: the kinds of operations.
@@ -171,7 +171,7 @@ class CostTable(Struct, frozen=True, kw_only=True):
         return found, sources
 
     def seconds(self, kind: OperationKind, work: float) -> tuple[float, CostSource] | None:
-        """Returns the time of an operation of a type that was measured at about this size, or None."""
+        """Returns the time of an operation of a type measured at about this size, or None."""
         found = self.unit(kind, band_of(work))
         return None if found is None else (found[0] * work, found[1])
 

@@ -32,7 +32,7 @@ CONSTANTS: Final = (Lifetime.CONSTANT_COPY, Lifetime.CONSTANT_POOL, Lifetime.NO_
 
 
 class OperationKind(Struct, frozen=True, kw_only=True):
-    """The key of an operation in a table of measurements: its type and that of its first operand."""
+    """An operation's key in a table of measurements: its type and that of its first operand."""
 
     operation: str
     operand: str
@@ -95,7 +95,7 @@ def operand_bytes(graph: Subgraph, index: int) -> int:
 
 
 def is_matrix_product(name: str) -> bool:
-    """Returns True if `work_of` counts the multiplications of operations of a type by their weights."""
+    """Returns True if `work_of` counts the multiplications of a type's operations by weights."""
     return "CONV" in name or "FULLY_CONNECTED" in name or "MATMUL" in name
 
 

@@ -75,7 +75,7 @@ def verdicts_in_execution_order(
 
 
 def check_devices(devices: Sequence[Device]) -> None:
-    """Raises BadData or WrongType unless the argument is a non-empty sequence of distinct devices."""
+    """Raises an error unless the argument is a sequence of distinct devices, at least one."""
     if isinstance(devices, str | bytes) or not isinstance(devices, Sequence):
         raise WrongType(f"the devices are {shown(devices)}; a list of devices is expected")
     if not devices:

@@ -92,7 +92,7 @@ class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class _Device(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A `Measurement`. Enumerations are written by name, performance as a pair of time and power."""
+    """A `Measurement`. Enumerations are names, performance is a pair of time and power."""
 
     name: str
     type: str

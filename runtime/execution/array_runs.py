@@ -78,7 +78,7 @@ class ArrayRuns:
         return outputs
 
     def _opened(self, compilation: CompiledModel) -> "_OpenFunction | None":
-        """Creates the function for all shapes, whose first runs are timed; None if there is none."""
+        """Creates the function for all shapes, and times its first runs; None if there is none."""
         executor, function = compilation.executor, _open_function(compilation)
         if function is None or not isinstance(executor, SimpleExecutor):
             return None
@@ -96,7 +96,7 @@ class ArrayRuns:
         return opened
 
     def _forget(self, function: ArrayFunction) -> None:
-        """Drops a function that failed: a prepared model whose driver died is replaced by another."""
+        """Drops a function that failed: a prepared model whose driver died is replaced."""
         for shapes, known in tuple(self._functions.items()):
             if known is function:
                 self._functions.pop(shapes, None)
@@ -143,7 +143,7 @@ class ArrayRuns:
 
 
 class _OpenFunction:
-    """A function for all shapes, which returns None for those that have or should get one of their own.
+    """A function for all shapes, which returns None for those with one of their own.
 
     Args:
         function: the function of the device.
@@ -215,7 +215,7 @@ def run_on(
 
 
 def _open_function(compilation: CompiledModel) -> ArrayFunction | None:
-    """Creates a function of the device that runs the whole model on any shapes, if that is possible."""
+    """Creates a function of the device that runs the whole model on any shapes, if possible."""
     model, executor = compilation.model, compilation.executor
     if not isinstance(executor, SimpleExecutor) or model.state:
         return None

@@ -64,7 +64,7 @@ class Burst(Unpicklable):
         return f"<Burst of {self._compilation!r}{', closed' if self._is_closed else ''}>"
 
     def begin_use(self, compilation: CompiledModel, user: object) -> None:
-        """Gives one execution exclusive use of the burst, until it ends that as `ExclusiveUse` says.
+        """Gives one execution exclusive use of the burst until it ends that; see `ExclusiveUse`.
 
         Only neurald itself calls this.
 

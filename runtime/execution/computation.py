@@ -80,7 +80,7 @@ class Computation:
             self._validated_result = result
 
     def checked_result_of(self, step: ExecutionStep, result: ExecutionResult) -> ExecutionResult:
-        """Returns the result of the plan's only step, see `checked_step_result`; only if `is_plain`."""
+        """Returns the result of a plain plan's only step, see `checked_step_result`."""
         if result is not self._step_result:
             self._step_result = checked_step_result(step, self._request, result)
         return result

@@ -345,13 +345,13 @@ class Execution(Unpicklable):
         return True
 
     def _ran_short(self) -> bool:
-        """Repeats the last computation as a short one, if it can be; returns False if the caller has to."""
+        """Repeats the last computation as a short one; returns False if the caller has to."""
         short = self._short
         done = False if short is None else short()
         return done is True or (bool(done) and self._accepts(done))
 
     def _accepts(self, result: "bool | ExecutionResult | None") -> bool:
-        """Takes the result of a repeated computation, of other shapes than before, if it is valid."""
+        """Takes the result of a repeated computation, of other shapes, if it is valid."""
         computation = self._computation
         if result is self._result:
             return True
@@ -390,7 +390,7 @@ class Execution(Unpicklable):
         return True
 
     def create_native_call(self) -> NativeCall | None:
-        """Returns what native code runs to repeat the last computation, for processes that serve others.
+        """Returns what native code runs to repeat the last computation, for serving processes.
 
         Only neurald itself calls this.
 

@@ -53,7 +53,7 @@ _PSEUDO_DEVICES: Final = MappingProxyType({INTERPRETER: INTERPRETER_NAME, NOT_RU
 
 @runtime_checkable
 class ProfiledStep(Protocol):
-    """The parts of `neurald.runtime.execution.measurement.profile.StepProfile` that an explanation shows."""
+    """The parts of a `StepProfile` (`runtime/execution/measurement`) that an explanation shows."""
 
     @property
     def step(self) -> int:
@@ -132,7 +132,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
         ]
 
     def text(self) -> str:
-        """Formats one line per operation, one for the predictions if there are any, one per move and note.
+        """Formats one line per operation, move and note, and one for predictions, if any.
 
         The line of an operation is `operation 12 CONV_2D -> opencl:0: REASON`.
         """

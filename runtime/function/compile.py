@@ -91,7 +91,7 @@ def compile(  # noqa: A001 - the name users expect; `neurald.compile` hides noth
 
 
 def _compiled(request: _Request, shared: Compilation | None) -> CompiledFunction:
-    """Compiles what is asked for; variables are shared with another compilation, if there is one."""
+    """Compiles what is asked for, and shares variables with another compilation, if any."""
     model = with_outputs(_loaded(request), request.keep)
     builder = CompilationBuilder(model, _devices(request.devices), request.threads)
     if request.startup is not None:

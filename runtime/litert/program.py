@@ -141,7 +141,7 @@ def _installed(name: str) -> importlib.machinery.ModuleSpec | None:
 
 
 def _add_package(name: str, modules: Mapping[str, tuple[str, ...]]) -> None:
-    """Adds a package with neurald's modules; others come from the installed one, if there is one."""
+    """Adds a package with neurald's modules; others come from the installed one, if any."""
     package = ModuleType(name)
     package.__version__ = _VERSION  # type: ignore[attr-defined]
     installed = _installed(name)

@@ -90,7 +90,7 @@ def find_candidates(
 def _verdicts(
     model: Model, numbers: Sequence[int], devices: Sequence[Device], deadline_s: float | None
 ) -> dict[int, dict[str, tuple[Verdict, ...]]]:
-    """Asks devices about graphs; returns their verdicts by the graph's number and the device's name."""
+    """Asks devices about graphs; returns verdicts by graph's number and device's name."""
     return {
         number: verdicts_in_execution_order(
             without_dead_branches(model_of(model, number)), devices, deadline_s
@@ -141,7 +141,7 @@ def _could_win(model: Model, device: Device, cpu: Device, preference: Preference
 
 
 def _could_save(model: Model, device: Device, cpu: Device, preference: Preference) -> bool:
-    """Returns True if a device could save more than a launch of it costs, if it supported everything."""
+    """Returns True if a device that supported everything could save more than its launch."""
     from neurald.runtime.costs.estimate import ModelWork, device_costs  # imports much
     from neurald.runtime.costs.store import costs_of
 

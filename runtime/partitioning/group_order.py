@@ -56,7 +56,7 @@ def _described(graph: Subgraph, number: int, position: int) -> str:
 
 
 def _is_in_order(graph: Subgraph, number: int, groups: Sequence[Group]) -> bool:
-    """Returns True if groups run all operations of a graph once, after all their operands are written."""
+    """Returns True if groups run each operation once, after its operands are written."""
     operations = graph.operations
     order: list[int] = []
     for group in groups:

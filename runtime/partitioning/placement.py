@@ -243,7 +243,7 @@ def unsupported_reasons(
 def unsupported_reasons_of_graph(
     model: Model, nesting: Nesting, candidates: Sequence[Candidate], number: int
 ) -> list[tuple[str, ...]]:
-    """Returns `unsupported_reasons` of each operation of a graph, in much less time than one by one."""
+    """Returns `unsupported_reasons` of a graph's operations, much faster than one by one."""
     operations = graph_of(model, number).operations
     columns = [candidate.unsupported_reasons(number, len(operations)) for candidate in candidates]
     rows = list(zip(*columns, strict=True))
@@ -300,7 +300,7 @@ class DeviceScores:
         return math.inf if math.isnan(score) else score
 
     def of_type(self, operand_type: OperandType) -> float:
-        """Returns the score of operations whose first operand is of a type; infinite if it is not listed."""
+        """Returns the score of operations by their first operand's type; infinite if missing."""
         score = self._of_type(operand_type)
         return math.inf if math.isnan(score) else score
 

@@ -58,7 +58,7 @@ _LARGEST: Final = (1, 2, 4)
 def split_by_cost(
     model: Model, candidates: Sequence[Candidate], preference: Preference, constraints: PlacementConstraints
 ) -> tuple[Mapping[int, Sequence[Placement]], tuple[Group, ...], Mapping[str, float]]:
-    """Places and groups the operations of the main graph and of the graphs of interpreted control flow.
+    """Places and groups the operations of the main graph and of interpreted control flow.
 
     Returns:
         By graph number, a placement for each operation; the groups of the main graph; and what was
@@ -72,7 +72,7 @@ def split_by_cost(
 
 
 def costs_of_candidate(candidate: Candidate) -> DeviceCosts:
-    """Returns the costs of a candidate; of one without measurements, those that its driver declares."""
+    """Returns a candidate's measured costs, or those that its driver declares."""
     return candidate.costs or device_costs(CostTable(), candidate.capabilities, is_cpu=candidate.is_cpu)
 
 
@@ -211,7 +211,7 @@ class _CostChooser:
         return find_plan(problem, names, self._others(number, problem))
 
     def _options(self, number: int, position: int) -> list[float]:
-        """Returns the costs of an operation where it may run, and infinity elsewhere; the interpreter is last."""
+        """Returns an operation's costs where it may run, else infinity; the interpreter is last."""
         costed = self._graphs[number]
         operation = costed.arrays.graph.operations[position]
         operation_id = (number, position)
@@ -234,7 +234,7 @@ class _CostChooser:
 
     @cached_property
     def _not_whole_on_cpu(self) -> frozenset[int]:
-        """The graphs with an operation that rules exclude from the CPU device, also inside of others."""
+        """The graphs with an operation, also nested, that rules exclude from the CPU device."""
         if self._cpu is None or not self._candidates[self._cpu].excluded:
             return frozenset()
         found = {number for number, _ in self._candidates[self._cpu].excluded}
@@ -284,7 +284,7 @@ class _CostChooser:
         return found
 
     def _largest(self, problem: PlacementProblem, device: int) -> Iterator[tuple[str, Array, Steps | None]]:
-        """Yields plans in which a device runs its largest regions only, and the CPU device the rest."""
+        """Yields plans with a device for its largest regions, and the CPU device the rest."""
         cpu = self._cpu
         assert cpu is not None  # noqa: S101 - the caller has checked it
         is_able = np.isfinite(problem.cost_array)

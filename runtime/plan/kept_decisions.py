@@ -1,4 +1,4 @@
-"""Remembers whether plans have turned out faster than single devices, for all processes of the user.
+"""Remembers whether plans were faster than single devices, for all processes of the user.
 
 A decision belongs to a model's operations and shapes, to the devices and drivers of the plan and of
 its rivals, to the number of threads, to the machine, and to how many of its cores the process may
@@ -31,7 +31,7 @@ _MAX_TEXT: Final = 512
 
 
 class Decision(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The name of the device that runs a whole model faster than a plan, empty for none, and the reason."""
+    """The name of the device that runs a model faster than a plan, empty for none; the reason."""
 
     winner: str
     reason: str

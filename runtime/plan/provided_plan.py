@@ -103,7 +103,7 @@ class ProvidedPlan:
         return PartitionResult(groups=groups, placements={MAIN: tuple(placements)})
 
     def constants(self, graphs: str) -> str | None:
-        """Returns the digest of the constants of a step with these graphs; None if there is none such.
+        """Returns the digest of the constants of a step with these graphs, or None.
 
         Args:
             graphs: `KeyParts.graphs`.

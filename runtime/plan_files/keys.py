@@ -125,7 +125,7 @@ def own_keys() -> frozenset[bytes]:
 
 
 def _files(folder: Path) -> list[Path]:
-    """Returns the files of a folder; none if there is no such folder, or this user may not see it."""
+    """Returns the files of a folder; none if it is missing or this user may not see it."""
     try:
         status = os.stat(folder)  # noqa: PTH116 - a plain status is wanted
     except OSError:

@@ -225,7 +225,7 @@ def _memories(artifact: Artifact) -> dict[str, Memory]:
 
 
 def _groups(compilation: Compilation) -> list[tuple[str, tuple[int, ...]]]:
-    """Returns the device and the operations of each step; nothing if control flow is interpreted."""
+    """Returns the device and the operations of each step; none if control flow is interpreted."""
     partitioned = compilation.partitioned
     groups = partitioned.result.groups
     if compilation.report.fallback:

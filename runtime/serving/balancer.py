@@ -1,4 +1,4 @@
-"""Chooses among the services that have a model: the one with the fewest calls under way, if it is well.
+"""Chooses the healthy service with a model that has the fewest calls under way.
 
 A service that refuses, or whose process of the model dies, is left alone for a while, and then
 tried again by a single call. Of several that are equally busy the one that was chosen least

@@ -174,7 +174,7 @@ class ClientLane:
         return place
 
     def _room(self, size: int) -> memoryview:
-        """Returns the arena with so much room behind what may be lent; another one if it has less."""
+        """Returns an arena with so much room behind what may be lent: this one if it has it."""
         size += self._lent_end
         if self._arena is None or self._arena.size < size:
             # A forked process gets a copy, since the application's arrays may be there.
@@ -216,7 +216,7 @@ class ClientLane:
         return self._taken(region)
 
     def _add_regions(self, place: "_Place", outputs: tuple[TensorAt, ...]) -> None:
-        """Creates regions that can be lent, if the outputs are large, and have room in the arena."""
+        """Creates regions that can be lent, if the outputs are large and fit in the arena."""
         if sum(each.size for each in outputs) < _MIN_LENT_BYTES or self._arena is None:
             return
         if self._lending_places >= _MAX_LENDING_PLACES:

@@ -83,7 +83,7 @@ def trace_document(spans: Sequence[Span], trace_id: str, dropped: int = 0) -> by
 
 
 def _overlapping(spans: Sequence[Span]) -> set[int]:
-    """Returns the numbers of spans that begin inside of another one of their thread and end after it.
+    """Returns numbers of spans that begin inside another one of their thread, and end after it.
 
     Such as waits for a thread that does something else meanwhile. Viewers show spans of a thread as
     a stack, and those that are on none as asynchronous ones.

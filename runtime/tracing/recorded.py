@@ -121,7 +121,7 @@ def _described(
 
 
 def handed_over(name: str, position: int = 0) -> Replace:
-    """Returns a replacement for what has a function run in another thread, as part of the same call.
+    """Returns a replacement for what has another thread run a function, as part of the same call.
 
     Args:
         name: the name of the span from here to the end of the function.
@@ -174,7 +174,7 @@ def _thread_spans(
 
 
 def begun(recorder: Recorder, start: Callable[..., Any]) -> Callable[..., Any]:
-    """Records a call that begins an execution, and remembers it for those who wait for its event."""
+    """Records a call that begins an execution, and remembers it for waits for its event."""
     threads, trace_id = recorder.threads, recorder.trace_id
 
     @wraps(start)

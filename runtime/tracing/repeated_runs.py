@@ -100,7 +100,7 @@ ON_ARRAYS: Final = recorded("device", Later(key="executor", describe=lambda _, e
 
 
 def made(recorder: Recorder, create: Callable[..., Any]) -> Callable[..., Any]:
-    """Replaces a method that returns a function, so that the calls of that function are recorded."""
+    """Replaces a method that returns a function, to record the calls of that function."""
     # One for each step: making a function of native code takes longer than some calls.
     recorded_calls: dict[int, Callable[..., Any]] = {}
 

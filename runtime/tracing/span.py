@@ -89,7 +89,7 @@ class Threads(threading.local):
 
 
 class Beginnings:
-    """When executions began that threads finish which wait for their events, by the numbers of calls.
+    """When executions began that waiting threads finish, by the numbers of calls.
 
     Args:
         process: its number.
@@ -100,7 +100,7 @@ class Beginnings:
         self._times_ns: dict[int, tuple[int, int]] = {}
 
     def started(self, start: int, end: int, thread: int, call: int, compilation: Any) -> tuple[Span, ...]:
-        """Makes the span of the call that began an execution, which is made before that of its wait."""
+        """Makes the span of the call that began an execution, before that of its wait."""
         self._times_ns[call] = start, end
         details = {"_compilation": compilation}
         return (Span("start to compute", "call", start, end, self._process, thread, call, details),)
@@ -234,7 +234,7 @@ class Recorder:
 
     @contextlib.contextmanager
     def as_part_of(self, number: int) -> Iterator[None]:
-        """Records what this thread does as part of a call that another thread, or this one, has begun."""
+        """Records what this thread does as part of a call that any thread has begun."""
         thread = self.thread
         before, thread.call = thread.call, number
         try:

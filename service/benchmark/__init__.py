@@ -1,1 +1,1 @@
-"""What `neurald benchmark` measures, compares and draws."""
+"""Measures, compares and draws for `neurald benchmark`."""

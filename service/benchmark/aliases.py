@@ -201,7 +201,7 @@ Given = Mapping[str, str]
 
 
 def _iterations(given: Given) -> list[str]:
-    """Translates least amounts of work: `-niter 10` alone makes 10 runs, and `-t 5` runs for 5 s."""
+    """Translates least amounts of work: `-niter 10` alone makes 10 runs, `-t 5` runs for 5 s."""
     runs, seconds = given.get("-niter"), given.get("-t")
     if runs == "0":
         raise BadData("-niter 0 measures nothing; `neurald compile` prepares a model without running it")

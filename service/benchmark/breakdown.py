@@ -40,7 +40,7 @@ class RunTimes(Struct, frozen=True, kw_only=True):
 
 
 class Copies(Struct, frozen=True, kw_only=True):
-    """What a profile, which times kernels one by one, says of copies to devices and back.
+    """The times of copies to devices and back in a profile, which times kernels one by one.
 
     Attributes:
         inward_ms, outward_ms: the times of copies to the memory of devices, and from it.

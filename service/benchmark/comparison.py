@@ -23,7 +23,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 _RESAMPLES = 2000
 _CONFIDENCE = 0.95
-#: Processes that run the same differ by so much, as memory lies elsewhere in each, and clocks change.
+#: Processes that run the same differ by so much, as memory lies elsewhere in each, and clocks
+#: change.
 _SAME = 0.02
 #: From which share of the time on runs in which programs waited for a processor are disturbed.
 _DISTURBED = 0.1
@@ -131,7 +132,7 @@ def disturbance(document: Mapping[str, Any], name: str) -> str:
 
 
 def _resampled(latencies: Array, rng: np.random.Generator) -> Array:
-    """Returns rows of as many latencies, drawn in blocks of neighbours, for at most 1,000 of them."""
+    """Returns rows of as many latencies, drawn in blocks of neighbours, at most 1,000."""
     if len(latencies) > 1000:
         latencies = latencies[np.linspace(0, len(latencies) - 1, 1000).astype(np.int64)]
     count = len(latencies)

@@ -9,7 +9,7 @@ _MAX_DECIMALS: Final = 6
 
 
 def milliseconds(duration_ms: float) -> str:
-    """Returns a duration in ms with three decimals, or three digits if it is shorter than 0.1 ms."""
+    """Returns a duration in ms with three decimals, or three digits if below 0.1 ms."""
     if not 0 < duration_ms < 1:
         return f"{duration_ms:.{_DIGITS}f}"
     decimals = _DIGITS - 1 - math.floor(math.log10(duration_ms))

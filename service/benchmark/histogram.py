@@ -19,7 +19,7 @@ _WIDTH, _HEIGHT, _MARGIN = 720, 320, 48
 
 
 def bins(latencies_ms: Sequence[float]) -> list[tuple[float, float, int]]:
-    """Returns begin, end and number of latencies of equal bins; the last one has the slowest runs."""
+    """Returns begin, end and number of latencies of equal bins, the slowest runs last."""
     values = np.asarray(latencies_ms, np.float64)
     low, high = float(values.min()), _limit(values)
     if high <= low:

@@ -94,7 +94,7 @@ def _largest(before: Sequence[dict[str, Any]], now: Sequence[dict[str, Any]]) ->
 
 
 def check_rows(checks: Sequence[dict[str, Any]], operations: int) -> list[tuple[str, ...]]:
-    """Returns the rows of a table: device, operations, runs, largest difference, differing, result."""
+    """Returns table rows: device, operations, runs, greatest difference, differing, result."""
     return [
         (
             each["device"],

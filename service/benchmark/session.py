@@ -63,7 +63,7 @@ _MAX_LATENCIES = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchmarkSettings:
-    """What is measured, and how; see the options of `neurald benchmark`.
+    """Describes a measurement; see the options of `neurald benchmark`.
 
     Attributes:
         model: a .tflite file.

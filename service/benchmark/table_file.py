@@ -7,7 +7,7 @@ from typing import Any
 
 
 def write_csv(path: Path, document: Mapping[str, Any]) -> None:
-    """Writes every number of a document, except single latencies and kernels, as `name,value` rows."""
+    """Writes a document's numbers, except single latencies and kernels, as `name,value` rows."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(("name", "value"))

@@ -59,7 +59,7 @@ _INTERRUPT_DELAY_S = 0.01
 
 
 class _Commands(TyperGroup):
-    """Lists commands by subject, and converts their exceptions into one sentence and an exit status."""
+    """Lists commands by subject, and converts exceptions to a sentence and an exit status."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Lists the commands of each subject under its title."""

@@ -30,7 +30,7 @@ _MAX_PAUSE_S: Final = 10.0
 
 
 class RayDrivers:
-    """Keeps driver daemons running on the nodes of the Ray cluster that this process is connected to.
+    """Keeps driver daemons running on all nodes of the Ray cluster of this process.
 
     The daemons end with the block, and with this process.
 

@@ -58,7 +58,7 @@ def write_json(document: Any) -> None:
 
 
 def _encodable(value: Any) -> Any:
-    """Returns a value of dictionaries, lists and text with the halves of surrogate pairs escaped."""
+    """Returns a value of dictionaries, lists and text with halves of surrogate pairs escaped."""
     if isinstance(value, str):
         return value.encode(errors="backslashreplace").decode()
     if isinstance(value, dict):

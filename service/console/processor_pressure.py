@@ -9,7 +9,7 @@ _PRESSURE: Final = Path("/proc/pressure/cpu")
 
 
 class ProcessorPressure:
-    """Measures the share of time in which some program waited for a processor, from its creation on."""
+    """Measures the share of time since its creation in which any program waited for a processor."""
 
     def __init__(self) -> None:
         self._waited_s = _waited_s()

@@ -1,1 +1,1 @@
-"""Finds the causes of deaths of drivers: reads breadcrumbs, and repeats deaths in sacrificial processes."""
+"""Finds causes of drivers' deaths: reads breadcrumbs, and repeats deaths in other processes."""

@@ -34,7 +34,7 @@ class Reflection(reflection.ReflectionServicer):  # type: ignore[misc]
         self._streams = streams
 
     def handlers(self) -> tuple[grpc.GenericRpcHandler, ...]:
-        """Returns handlers of both versions, which receive requests as bytes and parse them themselves.
+        """Returns handlers of both versions, which parse the bytes of requests themselves.
 
         If gRPC cannot parse a request, it does not notice when the stream ends.
         """

@@ -22,7 +22,7 @@ _REQUEST_S: Final = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpAnswer:
-    """What the service answered over HTTP for one digit.
+    """The service's answer over HTTP for one digit.
 
     Attributes:
         command: the command that was run, without the document of the request; empty if curl is not
@@ -40,7 +40,7 @@ class HttpAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrpcAnswers:
-    """What the service answered over gRPC for all digits.
+    """The service's answers over gRPC for all digits.
 
     Attributes:
         outputs: the outputs of each digit.

@@ -47,7 +47,7 @@ class DemoResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demo:
-    """What the demo has found.
+    """The results of the demo.
 
     Attributes:
         digits: the digits that were classified.

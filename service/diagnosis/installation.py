@@ -27,7 +27,7 @@ _REQUIRED: Final = (
 
 
 def examine_installation() -> Iterator[Finding]:
-    """Yields the versions of neurald and of what it needs, and whether each driver can be loaded."""
+    """Yields the versions of neurald and what it needs, and whether each driver can be loaded."""
     yield Finding(
         subject="neurald", found=f"{metadata.version('neurald')} on Python {platform.python_version()}"
     )

@@ -136,7 +136,7 @@ def _existing(path: Path) -> Path:
 
 
 def _require_writable(there: Path, path: Path) -> None:
-    """Raises BadState if a path cannot be made or changed; `there` is the part of it that exists."""
+    """Raises BadState if a path cannot be made or changed; `there` is its part that exists."""
     if there.is_dir() and os.access(there, os.W_OK | os.X_OK):
         return
     missing = "" if there == path else f"{path} does not exist, and "

@@ -56,7 +56,7 @@ def unit_files(configuration: Configuration, *, is_system: bool, file: Path | No
 
 
 def unit_paths(*, is_system: bool) -> tuple[Path, ...]:
-    """Returns the paths of the files: of the sockets, the service, the users and the directories."""
+    """Returns the paths of the files of the sockets, the service, the users and the directories."""
     if not is_system:
         return _user_folder() / "neurald.socket", _user_folder() / "neurald.service"
     names = ("systemd/system/neurald.socket", "systemd/system/neurald.service")

@@ -146,7 +146,7 @@ WantedBy=sockets.target
 
     @property
     def users(self) -> str:
-        """The content of a file for systemd-sysusers: the machine's service has a user of its own."""
+        """The content of a file for systemd-sysusers: the machine's service has its own user."""
         lines = [f'u {USER} - "neurald" /var/lib/neurald']
         lines += [f"g {self.group} -"] if self.group != USER else []
         for group in _DEVICE_GROUPS:

@@ -1,1 +1,1 @@
-"""The logs of daemons and of the service manager: levels, formats, and text that cannot forge lines."""
+"""The logs of daemons and of the service manager: levels, formats, and harmless text."""

@@ -1,4 +1,4 @@
-"""What drivers do and use at a moment, for `neurald top` and the live page."""
+"""The states and resources of drivers at a moment, for `neurald top` and the live page."""
 
 import msgspec
 

@@ -9,7 +9,7 @@ from neurald.hal.crashes.records import CrashEntry
 
 
 class DriverState(StrEnum):
-    """What a supervised driver does.
+    """The state of a supervised driver.
 
     STOPPED drivers start at the next connection, those in BACKOFF do so after a pause, and those in
     QUARANTINED only when an operator restarts them.
@@ -69,7 +69,7 @@ class PatternStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DriverMetrics(msgspec.Struct, frozen=True, kw_only=True):
-    """What the process of a driver has done since it started, as it reports.
+    """The work of a driver's process since it started, as it reports.
 
     Attributes:
         executions: how many have ended.

@@ -1,4 +1,4 @@
-"""The anchors of detectors whose files do not have them, by the size of the image and their number."""
+"""The anchors of detectors whose files lack them, by the image's size and their number."""
 
 import math
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Boxes that a detector may have meant: their corners, how well they agree, and the best of them."""
+"""Boxes that a detector may have meant: corners, how well they agree, and the best of them."""
 
 from typing import Final
 

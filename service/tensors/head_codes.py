@@ -1,4 +1,4 @@
-"""What detectors may mean by the numbers of their heads.
+"""Meanings that the numbers of detectors' heads may have.
 
 Shapes tell the number of anchors, but not how boxes are coded, of which there are several usual
 ways. All are tried, and those in which the best boxes agree most is taken.
@@ -157,7 +157,7 @@ def boxes_of_pair(codes: Array, scores: Array, size: Size) -> Iterator[Boxes]:
 
 
 def _split(levels: Sequence[Level]) -> tuple[list[Array], list[Array] | None, list[Array]] | None:
-    """Returns the boxes of each level, the scores that anything is there, and the scores of classes."""
+    """Returns the boxes of each level, the scores that anything is there, and classes' scores."""
     widths = [head.shape[1] for head in levels[0].heads]
     order = sorted(range(len(widths)), key=lambda place: widths[place])
     if len(widths) == _PARTS:
@@ -252,7 +252,7 @@ def _anchored(
     anchors: Sequence[tuple[int, int]],
     are_squares: bool,
 ) -> Boxes:
-    """Decodes rows of a box, a score that anything is there, and scores, for three anchors of each cell."""
+    """Decodes rows of a box, a score that anything is there, and scores: three anchors per cell."""
     corners, scores = [], []
     for place, (level, rows) in enumerate(zip(levels, parts, strict=True)):
         own = np.array(anchors[place * _YOLO_ANCHORS : (place + 1) * _YOLO_ANCHORS], np.float32)

@@ -159,7 +159,7 @@ def _most_plausible(boxes: Array, unit: Array, middles: Sequence[Array]) -> tupl
 
 
 def is_like_a_detector(outputs: Sequence[Array]) -> bool:
-    """Returns whether outputs for an image may be those of a detector whose boxes must be decoded."""
+    """Returns whether outputs for an image may be those of a detector with encoded boxes."""
     rows = [max(each.shape) for each in outputs if each.ndim == 3 and min(each.shape[1:]) >= _BOX]
     heads = [each.shape for each in outputs if each.ndim in (4, 5) and each.shape[1] == each.shape[2]]
     return any(each >= _MIN_ROWS for each in rows) or len(set(heads)) > 1
@@ -267,7 +267,7 @@ def _follows(boxes: Array, centers: Array) -> bool:
 
 
 def _unit(boxes: Array, size: tuple[int, int]) -> Array:
-    """Returns by what to divide y, x, y, x to get shares of the image: pixels are larger than those."""
+    """Returns the divisors of y, x, y, x to get shares of the image: pixels are larger."""
     height, width = size
     is_share = not np.abs(boxes).max(initial=0) > _MAX_SHARE
     return np.ones(_BOX, np.float32) if is_share else np.array([height, width] * 2, np.float32)

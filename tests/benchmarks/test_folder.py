@@ -1,4 +1,4 @@
-"""The CPU benchmark of a folder: which models it finds, their inputs, what counts as right, rows."""
+"""The CPU benchmark of a folder: found models, their inputs, what counts as right, rows."""
 
 import json
 import sys
@@ -169,7 +169,7 @@ def test_values_depend_on_the_type_only(modules: Any, dtype: str) -> None:
 
 
 class TestAgreement:
-    """What counts as LiteRT's result."""
+    """Defines LiteRT's result."""
 
     def check(self, modules: Any, tmp_path: Path, found: Any, *truths: Any, **limit: Any) -> str:
         paths = [tmp_path / f"{number}.npz" for number in range(1 + len(truths))]

@@ -1,4 +1,4 @@
-"""The benchmark of overload counts answers in time, refusals and late answers of both transports."""
+"""The benchmark of overload counts both transports' answers in time, refusals and late answers."""
 
 import asyncio
 import importlib

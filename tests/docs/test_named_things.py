@@ -45,7 +45,7 @@ def _code(page: Path) -> tuple[str, ...]:
 
 
 def _uses(page: Path) -> Iterator[tuple[str, Any, str]]:
-    """Yields the commands that a page mentions: the text, the command or None, and its arguments."""
+    """Yields the commands that a page mentions: text, command or None, and arguments."""
     for line in _code(page):
         for found in _COMMAND.findall(line):
             words, command = found.split(), get_command(app)

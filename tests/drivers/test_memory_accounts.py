@@ -1,4 +1,4 @@
-"""What prepared models and executions take is charged to the client's account before it is taken, and comes back."""
+"""Clients' accounts pay for prepared models and executions in advance, and are repaid."""
 
 import gc
 import threading

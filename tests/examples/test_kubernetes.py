@@ -1,4 +1,4 @@
-"""The files for Kubernetes: they fit its schemas, and agree with the command line and each other."""
+"""The files for Kubernetes: they fit its schemas, the command line and each other."""
 
 import copy
 import os
@@ -93,7 +93,7 @@ def test_the_command_line_accepts_the_arguments() -> None:
 
 
 def test_a_pod_that_ends_takes_calls_until_clients_have_heard_of_it() -> None:
-    """Knative, with which KServe runs its pods, does so itself, and refuses containers that say it."""
+    """Knative, by which KServe runs pods, does so itself, and refuses containers that say it."""
     (deployed, _), (of_kserve, _) = containers()
     assert deployed["lifecycle"]["preStop"]["sleep"]["seconds"] > 0
     assert "lifecycle" not in of_kserve
@@ -136,7 +136,7 @@ def rendered(*options: str) -> dict[str, Any]:
 
 
 def without_defaults(document: dict[str, Any]) -> dict[str, Any]:
-    """Returns a document without what the chart has and the file has not, or the other way round."""
+    """Returns a document without what only one of the chart and the file has."""
     found: dict[str, Any] = copy.deepcopy(document)
     spec = found["spec"]
     if found["kind"] == "Deployment":

@@ -1,4 +1,4 @@
-"""Runs the cells of the notebooks in `examples/notebooks`, each notebook in a process of its own."""
+"""Runs the cells of the notebooks in `examples/notebooks`, each in a process of its own."""
 
 import json
 import os

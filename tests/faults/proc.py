@@ -58,7 +58,7 @@ def resident_bytes(pid: int) -> int:
 
 
 def own_bytes(pid: int) -> int:
-    """Returns the memory of a process without its children, with shared memory but without files."""
+    """Returns the memory of a process without its children, with shared memory, without files."""
     status = dict(
         line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line
     )
@@ -101,7 +101,7 @@ def input_ends() -> threading.Event:
 
 
 def core_waits_s(process: int) -> float:
-    """Returns how long the threads of a process were ready to run, and no processor core was free."""
+    """Returns how long the threads of a process were ready to run without a free core."""
     waited_ns = 0
     with contextlib.suppress(OSError):  # it has ended, and threads do
         for task in Path(f"/proc/{process}/task").iterdir():

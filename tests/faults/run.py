@@ -29,14 +29,13 @@ computations. With `--soak` clients use a daemon for a long time, and its resour
 (`soak/service_soak.py`). With `--kills` the processes of an execution service are killed and
 stopped while clients call it in every way (`service_kills.py`). With `--matrix` each of six faults
 strikes in each of eight phases of a call, under the service manager (`managed/matrix.py`), in as
-many jobs as the cores allow (`managed/matrix_jobs.py`). With `--plans` drivers of plans over several
-devices are killed, stopped, hang and lie (`plans/play.py`); with `--receipts` all calls are
-executions with receipts, until there are so many. With `--heal` the process of an installed
-driver is killed and stopped during executions on its device (`managed/heal.py`). With `--updates` a
-driver is replaced again and again while its clients call (`managed/update.py`). With `--swaps` the
-first tiers of models are replaced by optimised code under threads, while compiling processes and
-daemons are killed and disks are full (`swap.py`). All exit with 1 if anything was wrong, too slow,
-or grew.
+many jobs as the cores allow (`managed/matrix_jobs.py`). With `--plans` drivers of plans over
+several devices are killed, stopped, hang and lie (`plans/play.py`); with `--receipts` all calls are
+executions with receipts, until there are so many. With `--heal` the process of an installed driver
+is killed and stopped during executions on its device (`managed/heal.py`). With `--updates` a driver
+is replaced again and again while its clients call (`managed/update.py`). With `--swaps` the first
+tiers of models are replaced by optimised code under threads, while compiling processes and daemons
+are killed and disks are full (`swap.py`). All exit with 1 if anything was wrong, too slow, or grew.
 """
 
 import argparse

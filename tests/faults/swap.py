@@ -209,7 +209,7 @@ def _records(draw: random.Random, count: int) -> Iterator[Record]:
 def _replaced(
     record: Record, number: int, fault: str, disk: Disk, draw: random.Random, device: nd.Device
 ) -> tuple[str, list[str]]:
-    """Prepares a model, runs it while a fault strikes, and returns its outcome and what was wrong."""
+    """Prepares a model, runs it while a fault strikes, and returns the outcome and errors."""
     moments = sorted(draw.uniform(0, _STRIKE_S) for _ in range(draw.randint(1, _MAX_STRIKES)))
     started = time.monotonic()
     is_over = threading.Event()

@@ -95,7 +95,7 @@ class TfliteTarget:
         return self._when_compiled(model, arrays, expected)
 
     def _warm_up(self) -> None:
-        """Runs a valid model, so that what a process imports and reads once is not counted for a case."""
+        """Runs a valid model, so that what a process imports and reads once counts for no case."""
         content = self.paths()[0].read_bytes()
         self._path.write_bytes(content)
         self._on_references(content)

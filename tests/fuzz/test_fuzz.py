@@ -62,7 +62,7 @@ print(max(peaks))
 
 @pytest.mark.slow
 def test_imports_of_the_first_case_are_not_counted() -> None:
-    """What a process does once takes most of what a small file may allocate."""
+    """Work that a process does once takes most of what a small file may allocate."""
     ran = subprocess.run([sys.executable, "-c", _FIRST_CASE], check=True, capture_output=True, env=_PATHS)
     assert int(ran.stdout) < 1 << 20
 

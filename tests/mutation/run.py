@@ -47,7 +47,7 @@ _NOT_ALL_PASSED, _NO_TESTS = 1, 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of one mutant.
+    """The result of one mutant.
 
     Attributes:
         status: killed, survived, skipped or invalid.

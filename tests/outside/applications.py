@@ -90,7 +90,7 @@ def difference(found: Results, right: Results, step: float = 0.0) -> str:
 
 
 def _run_on_litert(program: str) -> None:
-    """Runs a program of tflite_runtime, which is no longer published for all Pythons, on its successor."""
+    """Runs a program of tflite_runtime, which few Pythons still have, on its successor."""
     from ai_edge_litert import interpreter
 
     package = types.ModuleType("tflite_runtime")

@@ -1,4 +1,4 @@
-"""Compares random programs of loops and branches with the references, compiled and split over devices.
+"""Compares random programs of loops and branches, compiled and split, with the references.
 
     .venv/bin/python tests/random_graphs/loops.py --first 100000 --count 4000 --seconds 3600
 

@@ -1,4 +1,4 @@
-"""Random programs of loops whose operations are on two devices give the results of the references."""
+"""Random programs of loops on two devices give the results of the references."""
 
 import random
 

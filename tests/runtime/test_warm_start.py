@@ -1,4 +1,4 @@
-"""What starts import: one from the cache neither NumPy, the compiler, nor the conversion of files."""
+"""A start from the cache imports neither NumPy, the compiler, nor the conversion of files."""
 
 import os
 import subprocess

@@ -29,7 +29,7 @@ NO_FRESH_MODELS = "the fresh models are not here (NEURALD_TEST_DATA names no fol
 
 
 def record_files_by_name() -> dict[str, Path]:
-    """Returns the files of Android's conformance records; a name is that of the folder and the file."""
+    """Returns the files of Android's conformance records; named by the folder and the file."""
     from neurald.service.conformance.records import record_files
 
     paths = [] if VECTORS is None else record_files(VECTORS)

@@ -1,4 +1,4 @@
-"""The imports of Python files, found without parsing the whole files, which takes a hundred times as long."""
+"""The imports of Python files, found a hundred times as fast as by parsing them."""
 
 import ast
 import contextlib
@@ -12,7 +12,7 @@ _STATEMENT = re.compile(
 
 
 def import_statements(text: str) -> Iterator[ast.Import | ast.ImportFrom]:
-    """Yields the import statements of a file, including those inside functions and for type checking.
+    """Yields the import statements of a file, also inside functions and for type checking.
 
     Also those in strings, and of a line that imports something only the first statement.
     """

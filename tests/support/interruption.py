@@ -1,4 +1,4 @@
-"""Interrupts a call at each place where a signal handler may raise an exception, one after another."""
+"""Interrupts a call at each place where a signal handler may raise an exception, in turn."""
 
 import sys
 from collections.abc import Callable, Iterator

@@ -30,7 +30,7 @@ def _command_line(process: int) -> str:
 
 
 def has_pidfds_of_threads() -> bool:
-    """Returns whether the kernel tells the end of single threads, as Linux does since version 6.9."""
+    """Returns whether the kernel tells the end of single threads, as Linux does since 6.9."""
     try:
         os.close(os.pidfd_open(threading.get_native_id(), os.O_EXCL))
     except OSError:

@@ -1,4 +1,4 @@
-"""Executions on two daemons from several threads: what receipts count, and what the daemons count."""
+"""Executions on two daemons from several threads: counts of receipts, and of the daemons."""
 
 import tempfile
 import threading

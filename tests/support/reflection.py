@@ -1,4 +1,4 @@
-"""What servers tell tools such as grpcurl by reflection."""
+"""Descriptions that servers give tools such as grpcurl by reflection."""
 
 from collections.abc import Iterable
 

@@ -63,7 +63,7 @@ def sampled(items: Sequence[pytest.Item]) -> list[pytest.Item]:
 
 
 def _sample(cases: Sequence[pytest.Item]) -> list[pytest.Item]:
-    """Returns one in so many of the cases of a test, first those with values that no other one has."""
+    """Returns one in so many of a test's cases, first those with values that no other one has."""
     marker = cases[0].get_closest_marker("sampled")
     assert marker is not None
     (every,) = marker.args

@@ -9,7 +9,7 @@ import neurald as nd
 
 
 def shares(trace: nd.Trace, call: str | int | None = None) -> list[float]:
-    """Returns the covered share of each call; of those of a name, or with a number, if one is given."""
+    """Returns the covered share of each call, or of those of a given name or number."""
     numbers = {
         span.call
         for span in trace.spans

@@ -93,7 +93,7 @@ class ArenaPlans:
             yield fine
 
     def _shared(self, lengths: Sequence[int], bits: int) -> SizedPlan | None:
-        """Returns the plan for lengths that are rounded up; None if the code is not valid for them."""
+        """Returns the plan for lengths that are rounded up; None if they are invalid."""
         largest = tuple([_rounded(length, bits) for length in lengths])
         known = self._plans.get(largest)
         if known is None:

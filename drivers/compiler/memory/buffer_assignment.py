@@ -171,7 +171,7 @@ def _sample(constant: "Array") -> tuple[object, ...]:
 
 
 def _is_same(constant: "Array", other: "Array") -> bool:
-    """Returns True if two constants have the same bytes: 0 differs from -0, and NaN is equal to itself."""
+    """Returns True if constants have the same bytes: 0 differs from -0, and NaN equals itself."""
     one, two = (np.ascontiguousarray(each).reshape(-1).view(np.uint8) for each in (constant, other))
     return bool(np.array_equal(one, two))
 
@@ -179,7 +179,7 @@ def _is_same(constant: "Array", other: "Array") -> bool:
 def _lifespans(
     graph: "FusedGraph", uses: "Sequence[Sequence[Value]]", members: "Mapping[Value, Sequence[Value]]"
 ) -> "tuple[dict[Value, tuple[int, ...]], list[Lifespan]]":
-    """Returns the sizes of each value in the arena, see `BufferAssignment`, and when it is alive."""
+    """Returns each value's sizes in the arena, see `BufferAssignment`, and when it is alive."""
     first: dict[Value, int] = {}
     last: dict[Value, int] = {}
     for position, arguments in enumerate(uses, start=1):

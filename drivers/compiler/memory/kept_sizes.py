@@ -33,7 +33,7 @@ class KeptSizes(Generic[_T]):
         return self._known.get(tuple(shapes))
 
     def keep(self, shapes: Sequence[_Shape | None], sizes: _T) -> None:
-        """Keeps sizes for further executions, in place of those that were made first if they are many."""
+        """Keeps sizes for further executions, in place of the oldest if they are many."""
         with self._lock:
             while len(self._known) >= self._most:
                 del self._known[next(iter(self._known))]

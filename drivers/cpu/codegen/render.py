@@ -118,7 +118,7 @@ def _limited_end(
 
 
 def _moves_blocks(layout: LoopSchedule, target: Target) -> bool:
-    """Returns True if iterations of the innermost loop copy a long block, or fill it with one element."""
+    """Returns True if the innermost loop copies a long block, or fills it with one element."""
     kernel, along = layout.kernel, layout.kernel.axes[-1]
     if not has_block_moves(target) or layout.order[-1] is not along:
         return False

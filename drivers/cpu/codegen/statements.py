@@ -144,7 +144,7 @@ class Statements:
         return self._vector(expression)
 
     def know(self, expression: Expression, name: str) -> None:
-        """Takes a vector, of type `computed(expression, lanes)`, for an expression that differs between lanes."""
+        """Sets the vector of an expression, whose type is `computed(expression, lanes)`."""
         self._lanes.known[expression] = name
 
     def require(self, condition: Expression, code: int) -> None:
@@ -648,7 +648,7 @@ class Statements:
         return loop.results[0]
 
     def _side_by_side(self, expression: Reduce, axis: Axis, count: int, total: str, element: str) -> str:
-        """Writes a loop over an axis with several accumulators, which do not wait for each other."""
+        """Writes a loop over an axis with several accumulators, which are independent."""
         v, kind = self._lanes.v, self._lanes.v.type(element)
         start = identity_text(v, expression)
         carried = [(kind, total), *((kind, start) for _ in range(count - 1))]
@@ -703,7 +703,7 @@ class Statements:
         self._scalars.update(zip(expressions, results, strict=True))
 
     def _reduce_along(self, expressions: Sequence[Reduce], along: Axis) -> list[str]:
-        """Vectorises reductions along one of their axes; the lanes are reduced horizontally at the end."""
+        """Vectorises reductions along an axis; the lanes are reduced horizontally at the end."""
         addend = byte_sum_of(expressions[0], along, self._target) if len(expressions) == 1 else None
         count = reduction_lanes(along.extent, self._target) if addend is None else addend.lanes
         v = Vector(self._code, self._target, count)

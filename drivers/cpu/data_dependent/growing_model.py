@@ -244,7 +244,7 @@ class GrowingModel(CpuPreparedModel):
         return run
 
     def _short_call(self, arrays: Sequence[Array], earlier: GrowingCall | None) -> GrowingCall | None:
-        """Returns what repeats the last execution on arrays instead of `earlier`, if that is not long."""
+        """Returns what repeats the last execution on arrays instead of `earlier`, if short."""
         for releases_gil, factor in ((False, _LONGER), (True, _MUCH_LONGER)):
             # Each call has memory of its own.
             call = self.native.growing_call(self._lengths, earlier)
@@ -257,7 +257,7 @@ class GrowingModel(CpuPreparedModel):
 
 
 def model_of_parts(model: Model, graphs: Sequence[Sequence[Step]]) -> GrowingModel | PartlyCompiledModel:
-    """Returns the prepared model of a model in parts; a single part in which lengths change is whole.
+    """Returns the prepared model of parts; a single part in which lengths change is whole.
 
     Args:
         model: the model.

@@ -36,7 +36,7 @@ def is_unrolled(body: Expression, axes: Sequence[Axis]) -> bool:
 
 
 def independent_totals(v: Vector, expression: Reduce, axis: Axis) -> int:
-    """Returns into how many accumulators elements along an axis are reduced in turn: a power of two.
+    """Returns the number of accumulators to which an axis is reduced in turn: a power of two.
 
     Several hide the latency of an addition, as the registers of a long vector do on their own.
     """

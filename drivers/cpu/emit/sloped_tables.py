@@ -1,4 +1,4 @@
-"""Tables of 256 bytes that are one or two rounded lines, which AVX2 computes faster than it looks up.
+"""Tables of 256 bytes that are one or two rounded lines, quicker computed than looked up on AVX2.
 
 Rescaled numbers and leaky rectifiers are such functions. A line is (2^s·i - c)·m / 2^15 for the
 index i, rounded to the nearest integer: one instruction for 16 words. Where there are two lines,
@@ -115,7 +115,7 @@ def _sloped(table: bytes, kind: Scalar) -> SlopedTable | None:
 
 
 def _slopes(values: Array) -> Array:
-    """Returns between which slopes a line through the elements up to each one must be: (elements, 2)."""
+    """Returns the least and largest slope of lines up to each element: (elements, 2)."""
     count = len(values)
     distance = np.arange(count) - np.arange(0, count, _STRIDE)[:, None]
     rise = values - values[::_STRIDE, None]

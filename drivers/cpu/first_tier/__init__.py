@@ -1,1 +1,1 @@
-"""The first tier: kernels for any shapes, compiled once for a machine, to which models are bound."""
+"""The first tier: kernels for any shapes, compiled once per machine, to which models are bound."""

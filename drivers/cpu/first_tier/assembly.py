@@ -220,7 +220,7 @@ class _Assembly:
         return executable, self._contents()
 
     def _kernel_calls(self, calls: Sequence[BoundCall]) -> KernelCalls:
-        """Returns the calls with the places of their arguments, the last of which are their words."""
+        """Returns the calls with the places of their arguments, of which words are the last."""
         words = accumulate([WORD_BYTES * len(call.words) for call in calls], initial=0)
         counts = [1 + len(call.arguments) for call in calls]
         slots = self._arguments[: sum(counts)]

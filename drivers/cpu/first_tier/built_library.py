@@ -69,7 +69,7 @@ def file_of(target: str) -> str:
 
 
 def _content(file: str) -> bytes:
-    """Reads a file that lies beside this module, like `pkgutil.get_data`, which is slow to import."""
+    """Reads a file beside this module, like `pkgutil.get_data`, which is slow to import."""
     content: bytes = _LOADER.get_data(os.path.join(os.path.dirname(__file__), file))  # noqa: PTH118, PTH120
     return content
 
@@ -80,7 +80,7 @@ def text_digest(units: Sequence[Unit]) -> str:
 
 
 def built_library(target: Target) -> bytes | None:
-    """Returns the library as an encoded image (see `native.image`); None if it has to be compiled."""
+    """Returns the library as an encoded image (see `native.image`); None if it must be compiled."""
     name = _SAME.get(target.name, target.name)
     if target.machine != MACHINE or name not in TARGETS:
         return None

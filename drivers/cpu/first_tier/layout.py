@@ -29,7 +29,7 @@ SHORT_SHIFT: Final = 15
 
 
 class ProductForm(Struct, frozen=True, kw_only=True):
-    """What a kernel for products computes at a time.
+    """The part of a product that a kernel computes at a time.
 
     Attributes:
         name: a part of the kernel's name.

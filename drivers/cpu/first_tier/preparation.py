@@ -199,7 +199,7 @@ def _constants(graph: Subgraph, binder: Binder) -> "_ConstantSegment":
 
 
 class _ConstantSegment(Struct, frozen=True, kw_only=True, eq=False):
-    """Implements `neurald.hal.execution.compiled_segment.CompiledSegment` for results that are known."""
+    """Implements `neurald.hal.execution.compiled_segment.CompiledSegment` for known results."""
 
     operations: tuple[int, ...]
     outputs: tuple[int, ...]

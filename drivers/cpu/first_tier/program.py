@@ -125,7 +125,7 @@ class _Program:
         )
 
     def _check(self) -> None:
-        """Checks that what was computed in advance is no variable that something else writes, too."""
+        """Checks that nothing else writes to variables that were computed in advance."""
         known = self._binder.results
         for item in each_item(self._structured.items):
             if isinstance(item, Append | LengthUpdate) and item != LengthUpdate():

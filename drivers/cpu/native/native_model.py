@@ -308,7 +308,7 @@ class NativeModel:
     def growing_call(
         self, lengths: Sequence[int], earlier: "GrowingCall | None" = None
     ) -> "GrowingCall | None":
-        """Returns what repeats the last execution of a step whose lengths change, if it may be short.
+        """Returns what repeats the last execution of a step with changing lengths, if short.
 
         Args:
             lengths: the lengths of the inputs, see `OpenExecutable.input_lengths`.
@@ -366,7 +366,7 @@ class NativeModel:
         return self._run_on_given(binding, arrays, None, sizes)
 
     def short_array_function(self) -> ArrayFunction | None:
-        """Returns a function that runs a short step on arrays of its inputs; None for other steps."""
+        """Returns a function that runs a short step on arrays; None for other steps."""
         instance = self._for_short_calls()
         if instance is None:
             return None

@@ -82,12 +82,12 @@ class NativeSegment(Struct, frozen=True, kw_only=True, eq=False):
     def cancellable_function(
         self, shapes: Sequence[tuple[int, ...] | None]
     ) -> Callable[[Sequence[Array | None], Cancellation], list[Array] | None] | None:
-        """Returns a function that runs the step on arrays of these shapes; None if there is none."""
+        """Returns a function that runs the step on arrays of these shapes, or None."""
         binding = self._unbound(shapes)
         return None if binding is None else self.native.cancellable_function(binding)
 
     def array_function(self, shapes: Sequence[tuple[int, ...]]) -> ArrayFunction | None:
-        """Returns a function that runs the step on arrays of these shapes; None if there is none."""
+        """Returns a function that runs the step on arrays of these shapes, or None."""
         binding = self._unbound(shapes)
         return None if binding is None else self.native.array_function(binding, None)
 

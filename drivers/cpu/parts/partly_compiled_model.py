@@ -31,7 +31,7 @@ _ONLY_THERE = 2
 
 
 def _own(results: list[Array]) -> None:
-    """Copies results that are inputs, constants, variables or parts of others, which large ones rarely are."""
+    """Copies results that are inputs, constants, variables or parts of others: mostly small."""
     for position in range(len(results)):
         is_shared = results[position].base is not None or sys.getrefcount(results[position]) > _ONLY_THERE
         if is_shared:

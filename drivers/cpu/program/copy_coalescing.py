@@ -162,7 +162,7 @@ class _Coalescing:
         return not self._meets(one, other) and not self._meets(other, one)
 
     def _meets(self, one: int, other: int) -> bool:
-        """Returns True if a variable of the first set is written while one of the other is needed."""
+        """Returns True if a variable of the first set is written while the other is needed."""
         for position in self._written_at[_lowest(one)]:
             instruction = self._program[position]
             if not self._writes[position] & one:

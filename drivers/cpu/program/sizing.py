@@ -135,7 +135,7 @@ class Sizing(Struct, kw_only=True, eq=False):
         calls: Sequence[SizedCall],
         copies: Sequence[SizedCopy],
     ) -> tuple[Routine, tuple[str, ...]]:
-        """Returns the routine, and the reasons for which it refuses, in the order of what it reports.
+        """Returns the routine, and the reasons for its refusals, in the order of its reports.
 
         Args:
             scope: the scope of the lengths; no further guards are added.

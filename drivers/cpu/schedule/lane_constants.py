@@ -145,7 +145,7 @@ class LaneConstants:
         return self._loads[load]
 
     def row_reduction(self, reduction: Reduce) -> SteppedReduction | None:
-        """Returns a reduction of a row's elements, or None if they cannot be reduced beside others."""
+        """Returns a reduction of a row's elements, or None if it cannot be made beside others."""
         if reduction not in self._reductions:
             self._reductions[reduction] = self._new_row_reduction(reduction)
         return self._reductions[reduction]

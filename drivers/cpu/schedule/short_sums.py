@@ -240,7 +240,7 @@ def _table(expression: Expression, sources: Sequence[Expression]) -> Array:
 
 
 def _last_rescaling(expression: Expression) -> Apply | None:
-    """Returns the last product with a constant multiplier, None if an expression does not end with one."""
+    """Returns the last product with a constant multiplier, None if there is none at the end."""
     while isinstance(expression, Apply) and expression.op is Op.CONVERT:
         (expression,) = expression.arguments
     if not isinstance(expression, Apply) or expression.op not in _RESCALED:
@@ -312,7 +312,7 @@ def _corrected(
 
 
 def _between_limits(least: Array, most: Array, axes: Sequence[int]) -> tuple[Array, Array] | None:
-    """Returns numbers for rows and for columns whose sums are between limits, None if it finds none.
+    """Returns numbers for rows and columns whose sums are between limits, None if it finds none.
 
     These are constraints of differences between numbers of rows and negative ones of columns. The
     numbers of rows begin with the largest ones, which fall, and those of columns with the smallest

@@ -221,7 +221,7 @@ def _choice(kernel: Kernel, target: Target) -> _Choice:
 
 
 def _can_join_rows(kernel: Kernel) -> bool:
-    """Returns True if the last two axes can become one along which elements are stored adjacently."""
+    """Returns True if the last two axes can become one with elements stored adjacently."""
     if len(kernel.axes) == 1 or kernel.output_offset is None:
         return len(kernel.axes) > 1
     outer, inner = kernel.axes[-2:]
@@ -272,7 +272,7 @@ def _written_reduction(fold: Reduce, row: LaneConstants, lanes: int) -> float:
 
 
 def _windows(fold: Reduce, row: LaneConstants, lanes: int) -> float:
-    """Returns the mean number of vectors of contiguous elements that are reduced for one of a row."""
+    """Returns the mean number of vectors of contiguous elements reduced for one of a row."""
     reduction = row.row_reduction(fold)
     assert reduction is not None  # noqa: S101 - other rows are not written out
     total, vectors = 0, -(-len(reduction.offsets) // lanes)

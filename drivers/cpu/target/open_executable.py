@@ -1,4 +1,4 @@
-"""A compiled step with open dimensions: an executable for each set of lengths, with the same code."""
+"""A compiled step with open dimensions: one code, and an executable per set of lengths."""
 
 import math
 import re
@@ -56,7 +56,7 @@ class OpenExecutable(OpenStep, frozen=True, array_like=True, kw_only=True):
     sizings: tuple[int, ...] = ()
 
     def input_lengths(self, shapes: Sequence[Sequence[int] | None]) -> tuple[int, ...] | None:
-        """Returns the lengths that given shapes of the inputs have, and 0 for those that are set later.
+        """Returns the lengths for given shapes of the inputs, and 0 for those set later.
 
         Returns None if the step has no such inputs, or its code does not support them.
         """
@@ -95,7 +95,7 @@ class OpenExecutable(OpenStep, frozen=True, array_like=True, kw_only=True):
         return self._shapes(self.outputs, lengths)
 
     def largest_value(self, capacities: Sequence[int]) -> float:
-        """Returns the bytes of the largest value for lengths up to these; infinity beyond all limits."""
+        """Returns the largest value's bytes for lengths up to these; infinity beyond all limits."""
         numbers = self.program.largest(capacities)
         if numbers is None:
             return math.inf

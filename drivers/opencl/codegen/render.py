@@ -231,7 +231,7 @@ def _exchange(reduction: Reduce, name: str, kind: str) -> list[str]:
 
 
 def _is_shared(rows: int, lengths: Sequence[int]) -> int:
-    """Returns 1 if a group computes each row, and 0 if a work-item does: if rows are many and short."""
+    """Returns 1 if a group computes a row, and 0 if a work-item does, for many short rows."""
     is_short = at_least(rows, _MIN_ROWS)
     found: list[int] = []
     for each in lengths:

@@ -1,4 +1,4 @@
-"""Elementwise kernels with four elements per work-item, read together as vectors or texels of images.
+"""Elementwise kernels with four elements per work-item, read as vectors or texels of images.
 
 Only the reads are vectors: the four elements are computed one by one, as in other kernels.
 """

@@ -35,7 +35,7 @@ _MAX_VECTOR_BYTES = 16
 
 
 def candidates(kernel: Kernel, facts: DeviceFacts) -> tuple[Source, ...]:
-    """Returns a source with whole rows per work-item, and one with a single element if it computes much.
+    """Returns a source with rows per work-item, and one with an element if it computes much.
 
     Returns nothing if the output has another form, on CPUs, where compilers make vectors, and where
     kernels read images.

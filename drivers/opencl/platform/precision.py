@@ -160,7 +160,7 @@ def _converted_factors(graph: Graph) -> dict[Value, Value]:
 
 
 def round_stored_only(graph: FusedGraph) -> FusedGraph:
-    """Removes the roundings to FLOAT16 of values that kernels compute on the way, but do not store."""
+    """Removes the roundings to FLOAT16 of values that kernels compute, but do not store."""
 
     def rounded_once(kernel: Kernel) -> Kernel:
         return rewrite_kernel(kernel, without_rounding, kernel.axes)
@@ -233,7 +233,7 @@ def without_rounding(expression: Expression) -> Expression | None:
 
 
 def _stored_as(body: Expression, kind: Scalar) -> Expression:
-    """Converts an element to the type that it is stored in; a FLOAT16 that was widened is itself."""
+    """Converts an element to the type that it is stored in; a widened FLOAT16 is itself."""
     is_widened = isinstance(body, Apply) and body.op is Op.CONVERT and body.type is Scalar.FLOAT32
     if is_widened and kind is Scalar.FLOAT16 and body.operands[0].type is kind:
         return body.operands[0]

@@ -24,7 +24,7 @@ _DECLARED = re.compile(rf"^(\s*\.shared\b.*{_LOCAL}(\d+))\[\d+\];", re.MULTILINE
 
 
 def declared_local_memory(size_bytes: int) -> tuple[str, int]:
-    """Returns the name and the declared size of local memory that may exceed the compiler's limit."""
+    """Returns the name and declared size of local memory that may be above the compiler's limit."""
     return f"{_LOCAL}{size_bytes}", min(size_bytes, _MAX_DECLARED_BYTES)
 
 

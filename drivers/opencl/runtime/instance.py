@@ -309,7 +309,7 @@ class Instance:
         )
 
     def _time_copies(self) -> tuple[int, int]:
-        """Returns the shortest time in which inputs of zeros are written, and the outputs read, in ns."""
+        """Returns the shortest time of writing zeros to inputs and reading outputs, in ns."""
         staging = self._on_host.staging
         ports = [self._executable.inputs[number] for number in self._input_numbers]
         inputs = [np.zeros(port.size_bytes, np.uint8) for port in ports]

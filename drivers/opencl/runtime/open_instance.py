@@ -149,7 +149,7 @@ class OpenInstance:
         return BufferRange(buffer=self._arena, size_bytes=port.size_bytes, offset_bytes=port.offset or 0)
 
     def _grow(self, size_bytes: int) -> None:
-        """Replaces the arena by one that is a little larger than it has to be, for the next lengths."""
+        """Replaces the arena by one that is a little larger than needed, for the next lengths."""
         capacity = min(self._max_bytes, size_bytes + size_bytes // 4)
         reservation = reserve(capacity, "values of a compiled step")
         try:

@@ -177,7 +177,7 @@ class SizedLaunches:
         return self._values.output_shapes(shapes)
 
     def executable(self, shapes: Sequence[_Shape | None]) -> Executable | None:
-        """Returns the executable for given shapes of the inputs; None if the code does not support them.
+        """Returns the executable for given shapes of the inputs; None if unsupported.
 
         Raises:
             BadData: an argument or operand is outside the arena.
@@ -247,7 +247,7 @@ class SizedLaunches:
         return sizes
 
     def example(self) -> Executable:
-        """Returns an executable for short lengths, so that running it takes little time and memory."""
+        """Returns an executable for short lengths, which takes little time and memory."""
         opened = self._opened
         for length in _SHORT_LENGTHS:
             lengths = [min(max(length, low), high) for low, high in opened.program.bounds]

@@ -67,7 +67,7 @@ class Choices:
 
     @classmethod
     def of_device(cls, name: str) -> "Choices":
-        """Returns the choices for the GPU of this name; none if there is no file, or an invalid one."""
+        """Returns the choices for the GPU of this name; none without a valid file."""
         name = known_as(name)
         file = file_name(name)
         try:

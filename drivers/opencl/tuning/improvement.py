@@ -45,7 +45,7 @@ class ImprovementBuild:
         threading.Thread(target=self._run, name="neurald opencl improvement", daemon=True).start()
 
     def improve(self, model: OpenClPreparedModel) -> None:
-        """Lets a model run the improved step once its program is built, unless it is freed before."""
+        """Lets a model run the improved step once its program is built, unless freed before."""
         self._models.put(weakref.ref(model, lambda _: self.close()))
 
     def wait(self, timeout_s: float | None = None) -> bool:

@@ -161,7 +161,7 @@ class Tuner:
         return chosen
 
     def _known(self, sources: Sequence[Source], *, is_resident: bool) -> Source | None:
-        """Returns the known choice for a kernel; None if there is none, or if all are to be tried."""
+        """Returns the known choice for a kernel; None if there is none, or all are to be tried."""
         if self._tries_all:
             return None
         return self._choices.source(class_of(sources, is_resident=is_resident), sources)
@@ -169,7 +169,7 @@ class Tuner:
     def _decided(
         self, chains: Sequence[KernelChain], *, is_resident: bool
     ) -> tuple[list[tuple[KernelChain, Source]], list[KernelChain]]:
-        """Returns the chains that are known to be used with their sources, and the undecided ones."""
+        """Returns the chains known to be used, with their sources, and the undecided ones."""
         used: list[tuple[KernelChain, Source]] = []
         others: list[KernelChain] = []
         for chain in chains:

@@ -148,7 +148,7 @@ class Rounding(Enum):
 
     @property
     def bits(self) -> int:
-        """The bits, besides the sign, of sums that are multiplied; longer ones are clamped to them."""
+        """The bits, besides the sign, of sums that are multiplied; longer ones are clamped."""
         return 31 if self.is_twice else 47
 
 

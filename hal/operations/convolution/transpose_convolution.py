@@ -153,7 +153,7 @@ def _scatter(image: Array, taps: Array, window: Window, sums: Array) -> None:
 
 
 def _with_borders(values: Array, window: Window) -> tuple[Array, Window]:
-    """Returns images with all zeros outside of them whose windows reach the output, and their window."""
+    """Returns images with all zeros that windows reach outside of them, and the window."""
     borders = [
         -(-(extent - 1) // stride) for extent, stride in zip(window.kernel, window.stride, strict=True)
     ]

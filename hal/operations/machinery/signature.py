@@ -277,7 +277,7 @@ def bound(
     values_known: bool = True,
     known: dict[MatchKey, Match | None] | None = None,
 ) -> Binding | None:
-    """Matches an operation like `bind`; returns None if nothing matches, in less time than an error takes."""
+    """Matches an operation like `bind`; returns None, which is faster than an error."""
     match = _known_match(operation, operands, forms, rows, values_known, known)
     if match is None:
         return None

@@ -30,7 +30,7 @@ def reference_working_bytes(inputs: Sequence[Array], outputs: Sequence[Shape | N
 
 
 def is_inflated(size_bytes: int, inputs: Iterable[Array]) -> bool:
-    """Returns True if results of that many bytes are too large to be kept in place of these constants.
+    """Returns True if results of so many bytes are too large to replace these constants.
 
     A tiny model may have operations on constants with results that fill the memory. Then only
     executions compute them.

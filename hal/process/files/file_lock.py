@@ -67,5 +67,5 @@ class ProcessLock:
             os.close(descriptor)
 
     def forked(self) -> None:
-        """Leaves the lock to the parent: it is free when all copies of its descriptor are closed."""
+        """Leaves the lock to the parent: it is free when its descriptor is closed everywhere."""
         self.release()

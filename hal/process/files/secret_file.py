@@ -65,7 +65,7 @@ def _read(path: Path, what: str, remedy: str) -> bytes:
 
 
 def _state(path: Path) -> object:
-    """Returns the state of a file, which changes with its content, owner and mode; None if it has none."""
+    """Returns a file's state, which changes with content, owner and mode; None if it has none."""
     try:
         return _identity(os.stat(path, follow_symlinks=False))  # noqa: PTH116 - for the speed
     except OSError:

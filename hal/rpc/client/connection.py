@@ -273,7 +273,8 @@ class Connection:
         Raises:
             Cancelled: `cancellation` was cancelled before the reply arrived.
             DeadObject: the daemon is gone.
-            OpFailed: the daemon does not answer a call that needs no work, or ends it without an answer.
+            OpFailed: the daemon does not answer a call that needs no work, or ends it without an
+                answer.
             Error: the daemon's error.
         """
         is_prompt = deadline_s is None and method in answer_silence.PROMPT_CALLS
@@ -297,7 +298,7 @@ class Connection:
         return reply
 
     def _require_answer(self, method: str, reply: Any) -> None:
-        """Raises OpFailed if the daemon has ended a call without a message, which gRPC takes for success."""
+        """Raises OpFailed if the daemon ended a call without a message, a success for gRPC."""
         if reply is None:
             raise OpFailed(f"the daemon at {self._address} has ended {method} without an answer")
 

@@ -138,7 +138,7 @@ class ConnectionLife:
             self.end_with(failure)
 
     def _await_end(self) -> bool:
-        """Waits for the cause, if something will tell it; returns whether the connection is over."""
+        """Waits for the cause, if anything tells it; returns whether the connection is over."""
         return self._over.wait(_CAUSE_WAIT_S if self._is_watched else 0)
 
     def end_with(self, failure: Any) -> None:

@@ -129,7 +129,7 @@ class KeptStream:
 
     @staticmethod
     def _is_completed(call: Any, take: Callable[[bytes], bool]) -> bool:
-        """Takes the messages after the first one; returns False if the call ends before the last one."""
+        """Takes the messages after the first; returns False if the call ends before the last."""
         with contextlib.closing(rest_of_answer(call)) as replies:
             return any(map(take, replies))
 

@@ -118,7 +118,7 @@ class RemoteOpenFunction:
         return outputs
 
     def for_shapes(self, shapes: Sequence[tuple[int, ...]]) -> ArrayFunction:
-        """Returns a function for arrays of these shapes; see `CallsDirectly.create_array_function`."""
+        """Returns a function of arrays; see `CallsDirectly.create_array_function`."""
         expected = list(shapes)
 
         def run(*arrays: Any) -> list[_Array] | None:
@@ -159,7 +159,7 @@ class RemoteOpenFunction:
         return None
 
     def _new_call(self, frame: _Frame, shapes: _Shapes) -> _Call | None:
-        """Returns the request for some shapes; None if they are not those of the model, or too large."""
+        """Returns the request for some shapes; None for wrong or too large ones."""
         try:
             for operand, shape in zip(self._inputs, shapes, strict=True):
                 merge_dimensions(operand.dimensions, shape, "an input")

@@ -104,7 +104,7 @@ def _is_asked(context: grpc.ServicerContext) -> bool:
 
 @contextlib.contextmanager
 def _noted(context: grpc.ServicerContext) -> Iterator[None]:
-    """Notes the phases of a call; sends them, unless the call fails, since errors have metadata too."""
+    """Notes the phases of a call; sends them unless it fails, as errors have metadata too."""
     arrived_ns = time.monotonic_ns()
     phases: list[PhaseTuple] = []
     _thread.phases = phases

@@ -152,7 +152,7 @@ class DataCalls:
         context: grpc.ServicerContext,
         cancellation: Cancellation,
     ) -> Generator[bytes, None, bytes]:
-        """Executes a request, which may have more parts; yields all replies but the last, which it returns."""
+        """Executes a request of any parts; yields all replies but the last, its result."""
         _require_size(first)
         arrived_ns = time.monotonic_ns()
         with session.call(), self._admission.serving(session) as place:

@@ -102,7 +102,7 @@ class ExecutionHandler:
     def run_with_data(
         self, session: Session, received: "RunWithData", *, is_whole: bool = False
     ) -> Iterator[bytes]:
-        """Runs a request that was received; yields the reply with as many results as fit, and others.
+        """Runs a request that was received; yields a reply with the results that fit, and others.
 
         Args:
             session: the session of the client.

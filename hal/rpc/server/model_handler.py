@@ -143,7 +143,7 @@ class ModelHandler:
     def _add_prepared(
         self, session: Session, model: Model, wire: bytes, crumb: Crumb, options: PrepareOptions
     ) -> tuple[int, CacheRecord | None]:
-        """Makes the device prepare a model; returns its handle, and its entry in the daemon's cache."""
+        """Makes the device prepare a model; returns its handle, and its entry in the cache."""
         cache_key = options.cache_key if self._device.cache_files_needed else b""
         variants = daemon_variants(self._device, model, options) if cache_key else None
         compiler = None
@@ -160,7 +160,7 @@ class ModelHandler:
     def _prepare(
         self, session: Session, model: Model, crumb: Crumb, options: PrepareOptions
     ) -> PreparedModel:
-        """Makes the device prepare a model; if it compiles in this process, it is admitted first."""
+        """Makes the device prepare a model; one that compiles in this process is admitted first."""
         with contextlib.ExitStack() as admitted:
             if options.compiler is None:
                 with phase("wait for the compiler"):

@@ -20,7 +20,7 @@ _ALPHA: Final = "v1alpha"
 
 
 def add_standard_services(pool: DescriptorPool) -> None:
-    """Adds the descriptions of gRPC's own services to a pool, which is none that others add them to."""
+    """Adds the descriptions of gRPC's own services to a pool that nothing else fills."""
     for module in (health_pb2, reflection_pb2):
         pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
     pool.AddSerializedFile(_v1().SerializeToString())

@@ -38,7 +38,8 @@ class CallTimes(Struct, frozen=True, array_like=True):
 
     Attributes:
         process: the process of the daemon.
-        arrived_ns, replied_ns: when the call arrived and when the reply left, on the daemon's clock of `time.monotonic_ns()`.
+        arrived_ns, replied_ns: when the call arrived and when the reply left, on the daemon's clock
+            of `time.monotonic_ns()`.
         phases: what happened in between, in the order in which it ended.
     """
 

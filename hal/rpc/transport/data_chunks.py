@@ -91,7 +91,7 @@ class Packer:
         return self._is_compressible
 
     def _is_compressed_earlier(self, content: memoryview) -> bool:
-        """Returns whether compressing a chunk like this one makes it arrive earlier, by a sample."""
+        """Returns whether such a chunk arrives earlier if it is compressed, by a sample."""
         middle = max(0, (len(content) - _SAMPLE_BYTES) // 2)
         sample = content[middle : middle + _SAMPLE_BYTES]
         started = time.perf_counter()

@@ -360,7 +360,7 @@ class RingEnd:
         return self._words[WANTED_STAMPS]
 
     def want_stamps(self, number: int) -> None:
-        """Asks the daemon for the stamps of all calls from now on, with a number; 0 asks for none."""
+        """Asks the daemon for stamps of all further calls, with a number; 0 asks for none."""
         self._words[WANTED_STAMPS] = number
 
     def put_stamps(self, stamps: Stamps) -> None:

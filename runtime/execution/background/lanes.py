@@ -12,7 +12,7 @@ _lanes: "Final[dict[str, BackgroundWorker]]" = {}
 
 
 def lane(name: str) -> "BackgroundWorker":
-    """Returns the lane of a device, or of another kind of work, for all compilations of the process."""
+    """Returns the lane of a device or another kind of work for all compilations in here."""
     with _lock:
         found = _lanes.get(name)
         if found is None:

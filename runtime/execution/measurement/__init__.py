@@ -1,1 +1,1 @@
-"""Measured executions: durations of steps, profiles, receipts, and the pace that time limits demand."""
+"""Measured executions: durations of steps, profiles, receipts, and the pace for time limits."""

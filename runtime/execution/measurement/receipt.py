@@ -171,7 +171,7 @@ def current_recorder() -> ReceiptRecorder | None:
 
 @contextmanager
 def recording(recorder: ReceiptRecorder) -> Iterator[None]:
-    """Context manager in which calls are noted, also in threads that are started with this context."""
+    """Context manager that notes calls, also of threads that are started with this context."""
     token = _recorder.set(recorder)
     try:
         yield

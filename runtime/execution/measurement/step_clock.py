@@ -81,7 +81,7 @@ class StepClock:
         return Timing(on_device_ns=on_device, in_driver_ns=in_driver, queued_ns=queued)
 
     def slowest(self, usual_s: Mapping[int, float]) -> str | None:
-        """Returns the step that took most beyond its usual time, with its time; None if none has run.
+        """Returns the step that took most beyond its usual time, and its time; None without runs.
 
         Args:
             usual_s: by the id of the step.

@@ -70,7 +70,7 @@ class StepOverhead:
         return Begin(time.perf_counter(), _calls.count, _calls.seconds) if self._is_measurable else None
 
     def step_s(self, begin: Begin | None) -> float | None:
-        """Returns what each step of an execution has needed since its begin; None if that is not known."""
+        """Returns what each step of an execution has taken since its begin; None if unknown."""
         # What runs in place of a device is no call of it.
         if begin is None or _calls.count - begin.count != self._count:
             return None

@@ -45,7 +45,7 @@ _TensorShapes: TypeAlias = tuple[tuple[int, ...] | None, ...]
 
 
 class CompoundExecutor:
-    """Implements `neurald.runtime.execution.program.executor.PlanExecutor` for a plan of several steps.
+    """Implements `neurald.runtime.execution.program.executor.PlanExecutor` for several steps.
 
     Args:
         body: the body of the plan.
@@ -165,7 +165,7 @@ class _Run:
         raise MissedDeadlineTransient(f"{problem}{self._culprit()}; time so far: {self.clock.report()}")
 
     def _culprit(self) -> str:
-        """Returns a clause about the step that took most of the time, beyond what it takes at least."""
+        """Returns a clause about the step that took most time beyond what it takes at least."""
         found = self.clock.slowest(
             {
                 id(step): self._pace.shortest_s(position)

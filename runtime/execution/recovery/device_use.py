@@ -27,7 +27,7 @@ class DeviceUse:
         self._running = 0
 
     def begin(self) -> int:
-        """Notes the begin of a run, and returns what `end` needs; negative if others are running."""
+        """Notes the begin of a run, and returns what `end` needs; negative if others run."""
         with self._lock:
             self._running += 1
             self._begun += 1

@@ -84,7 +84,7 @@ class DriftWatch:
 
     @property
     def may_be_slow(self) -> bool:
-        """True if the latest runs took so long that a few more of them make the device count as slow."""
+        """True if a few more runs like the latest ones make the device count as slow."""
         return self._sum >= _SUSPECT * self._limit
 
     def add(self, seconds: float) -> bool:

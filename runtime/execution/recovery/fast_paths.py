@@ -72,7 +72,7 @@ class FastPaths:
             self._verification.ran(seconds)
 
     def repeating(self, run: Callable[[_Options], _Outcome] | None) -> Callable[[_Options], _Outcome] | None:
-        """Returns a fast path that notes its times, and raises OpFailed while it must not be used."""
+        """Returns a fast path that notes times, and raises OpFailed while it must not be used."""
         if run is None or not self.are_watched:
             return run
 
@@ -89,7 +89,7 @@ class FastPaths:
         return timed
 
     def short(self, run: ShortExecution | None) -> ShortExecution | None:
-        """Returns a short execution that notes its times, and returns False while it must not be used."""
+        """Returns a short execution that notes times, and returns False if it must not be used."""
         if run is None or not self.are_watched:
             return run
 
@@ -106,7 +106,7 @@ class FastPaths:
         return timed
 
     def on_arrays(self, run: ArrayFunction | None) -> ArrayFunction | None:
-        """Returns a function of arrays that notes its times, and returns None while it must not be used."""
+        """Returns a function of arrays that notes times, and returns None if unusable."""
         if run is None or not self.are_watched:
             return run
 

@@ -52,7 +52,7 @@ class FirstTierPaths:
                 path.run = None
 
     def repeating(self, request: Request) -> ReusableExecution | None:
-        """Returns a function that repeats a request; see `RecoveringStep.create_reusable_execution`."""
+        """Returns what repeats a request; see `RecoveringStep.create_reusable_execution`."""
         path = self._path(lambda first: reusable_execution(first, request))
         if path is None:
             return None

@@ -312,7 +312,7 @@ class RecoveringStep:
                 self._forget_first_tier(prepared)
 
     def _forget_first_tier(self, prepared: PreparedStep) -> None:
-        """Lets go of the first tier, whose constants take as much memory as those of its successor."""
+        """Releases the first tier, whose constants take as much memory as its successor's."""
         force_setattr(self._step, "prepared_model", prepared.prepared_model)
 
     @property
@@ -322,12 +322,12 @@ class RecoveringStep:
 
     @property
     def is_disturbed(self) -> bool:
-        """True if its device does not run it now, so that its times say nothing about the device."""
+        """True if its device does not run it now, so that times say nothing about the device."""
         return self._first is not None or self._health.failures > 0
 
     @property
     def report(self) -> PreparationReport | None:
-        """The way in which the device obtained what replaced the first tier; None if nothing did."""
+        """How the device obtained what replaced the first tier; None if nothing did."""
         return self._report
 
     def _execute_without_fallback(
@@ -423,7 +423,7 @@ class RecoveringStep:
             self._times.add(seconds)
 
     def _noted(self, device: Device, reason: str = "", *, is_first_tier: bool = False) -> _Noted:
-        """Returns a context manager that notes a call for the execution's receipt, if it wants one."""
+        """Returns a context manager that notes a call for the execution's receipt, if any."""
         if current_recorder() is None:
             return _NOTHING
         return noted_call(self._step, device, is_first_tier=is_first_tier, reason=reason)
@@ -504,7 +504,7 @@ class RecoveringStep:
         return self._fast_paths.short(short_execution(self.usable(), request))
 
     def create_native_call(self, request: Request) -> NativeCall | None:
-        """Returns what native code runs to repeat a successful request, whose times nobody notes."""
+        """Returns what native code runs to repeat a successful request without noting times."""
         return None if self._fast_paths.are_watched else native_call(self.usable(), request)
 
     def create_array_function(
@@ -622,7 +622,7 @@ class RecoveringStep:
         return self._health.fallback(number) if self._may_fall_back or self._is_refuted else None
 
     def moves(self, number: int) -> tuple[Move, ...]:
-        """Returns when the step moved to the CPU device and back; nothing if the CPU may not take over."""
+        """Returns when the step moved to the CPU device and back; nothing without a fallback."""
         return self._health.moves(number) if self._may_fall_back or self._is_refuted else ()
 
     def get_ready_to_verify(self) -> None:

@@ -71,7 +71,7 @@ class SlowDevice:
                 stand_in.optimize_early()
 
     def stood_in(self, seconds: float) -> None:
-        """Notes a run of the CPU in place of the device, which goes on if the CPU is slower still."""
+        """Notes a run of the CPU for the device, which goes on if the CPU is slower still."""
         if self._drift.is_slow and self._drift.stood_in(seconds):
             self._health.forget()
 

@@ -94,7 +94,7 @@ class StandIn:
         lane("stand-ins").submit(partial(_optimize, weakref.ref(self), then))
 
     def optimize_early(self) -> None:
-        """Compiles the step in the background, with low priority, before it is known to be needed."""
+        """Compiles the step in the background, with low priority, in case it is needed."""
         lane("early stand-ins").submit(partial(_optimize_early, weakref.ref(self)))
 
     def _optimize_quietly(self, preparer: Preparer) -> bool:

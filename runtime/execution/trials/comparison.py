@@ -1,4 +1,4 @@
-"""Decides by measured times whether a plan or one of its rivals runs a model fastest: a sequential test.
+"""A sequential test of measured times decides whether a plan or a rival is fastest.
 
 Rivals are devices that run the whole model, of which the CPU device is one. All run in turns of
 four runs. The first of a turn is not counted: the runs of the others have let its threads fall

@@ -218,7 +218,7 @@ class PlanTrial:
         self._tell()
 
     def _fits(self, number: int, options: ExecuteOptions) -> bool:
-        """Returns whether a rival does not make an execution late that the plan would end in time."""
+        """Returns whether a rival makes no execution late that the plan would end in time."""
         if options.deadline_s is None:
             return True
         left_s = options.deadline_s - time.monotonic()
@@ -319,7 +319,7 @@ class PlanTrial:
         self._tell()
 
     def _warm_up(self, step: ExecutionStep, cancellation: Cancellation) -> float | None:
-        """Runs a step some times; returns how long it took at last, or None if inputs are not known."""
+        """Runs a step some times; returns how long it took at last, or None for unknown inputs."""
         inputs = self._inputs
         if inputs is None:
             return None

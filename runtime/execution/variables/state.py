@@ -152,7 +152,7 @@ class State(Unpicklable):
             )
 
     def begin_with(self, variables: Sequence[StateVariable]) -> None:
-        """Gives variables the initial values that these have, also for the compilations that share them.
+        """Gives variables these initial values, also for the compilations that share them.
 
         Args:
             variables: of another model, with the names and types of those here.
@@ -167,7 +167,7 @@ class State(Unpicklable):
             )
 
     def as_declared(self, variables: Sequence[StateVariable]) -> tuple[StateVariable, ...]:
-        """Returns variables as they are declared here, where they differ in their initial values only."""
+        """Returns variables as declared here, if they differ in their initial values only."""
         known = {stored.declaration.name: stored.declaration for stored in list(self._shared.stored)}
         return tuple(
             other

@@ -135,7 +135,7 @@ class CapturedRun(Struct, frozen=True, kw_only=True):
 
 
 def copied_inputs(model: Model, request: Request) -> Copies | None:
-    """Returns copies of the inputs of a request; None if the size of one in device memory is not known.
+    """Returns copies of the inputs of a request; None if the size of one on a device is unknown.
 
     Raises:
         Error: a device failed.

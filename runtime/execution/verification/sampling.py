@@ -63,7 +63,7 @@ _USUAL_WEIGHT: Final = 1 / 16
 
 
 def certain_distance(share: float) -> int:
-    """Returns the distance of certain executions: the largest of at most `1 / share` that will do."""
+    """Returns the distance of certain executions: the largest suitable one up to `1 / share`."""
     most = max(1, math.floor(1 / share))
     return next(each for each in range(most, 0, -1) if math.gcd(each, _DIVISORS) == 1)
 
@@ -248,7 +248,7 @@ class Sampler:
             self._end = begin + self._distance
 
     def _note_place(self, number: int) -> None:
-        """Notes the number of an execution that was verified, which decides which others are certain."""
+        """Notes the number of a verified execution, which decides which others are certain."""
         if self._next_certain is None:
             return
         for divisor, missing in list(self._missing.items()):

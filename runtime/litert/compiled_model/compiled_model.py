@@ -124,7 +124,7 @@ class CompiledModel:
     # Signatures.
 
     def get_signature_list(self) -> dict[str, dict[str, list[str]]]:
-        """Returns the names of the inputs and outputs of each signature, in the order of buffers."""
+        """Returns the names of each signature's inputs and outputs, in the order of buffers."""
         return {key: self._names(key) for key in self._open_signatures}
 
     def get_num_signatures(self) -> int:
@@ -460,7 +460,7 @@ class CompiledModel:
         return self._signatures[self._key(index, call)]
 
     def _runner(self, signature: TfliteSignature, kind: str) -> SubgraphRunner:
-        """Returns the runner of a signature; for outputs it is ready, so that their shapes are known."""
+        """Returns the runner of a signature; ready for outputs, whose shapes are known."""
         return self._table.runner(signature.subgraph) if kind == "inputs" else self._allocated(signature)
 
     def _names(self, key: str) -> dict[str, list[str]]:

@@ -1,4 +1,4 @@
-"""Options as the numbers that LiteRT's native call takes, by functions that LiteRT's package has, too."""
+"""Options as the numbers of LiteRT's native call, by functions of LiteRT's package."""
 
 from typing import Any, Final
 

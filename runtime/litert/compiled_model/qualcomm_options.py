@@ -1,4 +1,4 @@
-"""LiteRT's options of Qualcomm's processors, which have no effect: LiteRT's plug-ins do not run here."""
+"""LiteRT's options of Qualcomm's processors, without effect, as its plug-ins do not run here."""
 
 import enum
 from collections.abc import Sequence

@@ -77,7 +77,7 @@ class TensorBuffer:
         self.store(data_array)
 
     def store(self, data_array: np.ndarray[Any, Any]) -> None:
-        """Copies the elements of an array like `write`, also of types that programs cannot write."""
+        """Copies an array's elements like `write`, also of types that programs cannot write."""
         target = self._memory("WriteTensorBuffer").reshape(-1)
         if data_array.dtype != target.dtype:
             raise ValueError(f"data_array has type {data_array.dtype}; the tensor buffer has {target.dtype}")

@@ -16,7 +16,7 @@ class Range:
 
 
 def InvokeWithCalibration(interpreter_handle: int, subgraph_index: int) -> dict[str, Range]:  # noqa: N802
-    """Runs a subgraph, and returns the ranges of its inputs and of all results, by the tensors' names.
+    """Runs a subgraph, and returns the ranges of its inputs and results by tensors' names.
 
     Args:
         interpreter_handle: what `Interpreter._native_handle` returns.

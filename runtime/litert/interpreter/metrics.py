@@ -8,7 +8,7 @@ from typing import Any
 
 
 class TFLiteMetricsInterface(ABC):
-    """What programs that count for themselves have to implement."""
+    """The interface that programs implement to count for themselves."""
 
     @abstractmethod
     def increase_counter_debugger_creation(self) -> None:

@@ -24,7 +24,7 @@ class Initialisation:
         self._done: set[int] = set()
 
     def begin(self, subgraph: int) -> frozenset[str]:
-        """Returns the names of the variables that a run of a subgraph initialises; the next one does not."""
+        """Returns the names of the variables that only the next run of a subgraph initialises."""
         due = set(self._called_once(subgraph, set())) - self._done
         self._done |= due
         return frozenset(name for each in due for name in self._assigned(each))

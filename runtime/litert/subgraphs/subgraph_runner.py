@@ -299,7 +299,7 @@ class SubgraphRunner:
     def _load_open(
         self, shapes: Mapping[int, tuple[int, ...]], changed: Mapping[int, tuple[int, ...]]
     ) -> Entry | None:
-        """Loads the subgraph with open lengths where they differed from one set of shapes to another.
+        """Loads the subgraph with open lengths where those of two sets of shapes differed.
 
         Args:
             shapes: the present ones of all inputs.
@@ -533,7 +533,7 @@ class SubgraphRunner:
         return index not in self._source.inputs and self._source.tensors[index].data is None
 
     def inserted(self, subgraph: int, tensor: int) -> Array | None:
-        """Returns a copy of the last value of a tensor of a decomposition; None if there is none."""
+        """Returns a copy of the last value of a decomposition's tensor; None if there is none."""
         index = None if self._entry is None else self._entry.origins.get((subgraph, tensor))
         value = None if index is None else self._values.get(index)
         return None if value is None else value.copy()

@@ -344,7 +344,7 @@ class _Search:
         return least
 
     def _longest_queue(self, step: _Step | None) -> float:
-        """Returns what a plan takes at least, because steps take all operations that are ready for them."""
+        """Returns what a plan takes at least, since steps take all operations that are ready."""
         end, formed, opened = 0.0, 0, -1
         longest = 0.0
         if step is not None:
@@ -361,7 +361,7 @@ class _Search:
     def _queued(
         self, device: int, start: float, formed: int, formed_end: float
     ) -> tuple[float, float, float]:
-        """Returns when a step of a queue begins, what its operations take, and what follows at least.
+        """Returns when a step of a queue begins, what its operations take, and what follows.
 
         Args:
             device: the device of the queue.
@@ -466,7 +466,7 @@ class _Search:
         return key, (*free, *ready)
 
     def _is_dominated(self, key: _Key, times: _Times) -> bool:
-        """Returns True if a known state is nowhere later; otherwise remembers the times of this one."""
+        """Returns True if a known state is nowhere later; otherwise remembers these times."""
         known = self._times_of.setdefault(key, [])
         if any(all(map(le, other, times)) for other in known):
             return True

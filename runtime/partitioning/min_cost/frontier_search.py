@@ -27,7 +27,7 @@ _Trail: TypeAlias = "tuple[int, _Trail | None]"
 
 
 def _without_dominated(problem: PlacementProblem) -> Array:
-    """Returns the costs of operations; infinite for devices that are worse than the cheapest, whatever others do.
+    """Returns the costs of operations; infinite for devices that can only be worse.
 
     A change to the cheapest device costs a launch of the operation and of each of its readers at
     most, and moving all that they exchange.
@@ -42,7 +42,7 @@ def _without_dominated(problem: PlacementProblem) -> Array:
 
 
 def _reads(problem: PlacementProblem) -> tuple[list[list[tuple[int, float]]], list[int]]:
-    """Returns for each operation the writers of what it reads, with bytes, and the last one that reads from it."""
+    """Returns each operation's sources, with bytes, and the last one that reads from it."""
     sources, targets = problem.graph.edges
     last_reader = np.full(problem.count, -1)
     np.maximum.at(last_reader, sources, targets)

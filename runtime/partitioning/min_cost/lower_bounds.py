@@ -133,7 +133,7 @@ class LowerBounds:
         return found
 
     def _device_weights(self) -> list[list[float]]:
-        """Returns weights for which the bound of the load is high: equal ones, and nearly the best ones.
+        """Returns weights for a high bound of the load: equal ones, and nearly the best ones.
 
         The best ones are those of the dual of the linear program that divides operations among
         devices; they are approached by making devices with much work weigh more.

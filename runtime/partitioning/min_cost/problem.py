@@ -1,4 +1,4 @@
-"""The placement of one graph as numbers: the costs of operations, launches and transfers on each device.
+"""A graph's placement as numbers: costs of operations, launches and transfers by device.
 
 A *choice* gives each operation a device, by its index among the candidates; one more index stands
 for the interpreter of control flow. Values are in host memory when they are between devices: a
@@ -120,7 +120,7 @@ class PlacementProblem:
 
     @cached_property
     def values(self) -> list[CostedValue]:
-        """All values; those that no operation of the graph writes or reads have no writer and readers."""
+        """All values, also those that no operation of the graph writes or reads."""
         graph = self.graph
         into = np.outer(graph.bytes, self.per_byte_in).tolist()
         out = np.outer(graph.bytes, self.per_byte_out).tolist()
@@ -144,7 +144,7 @@ class PlacementProblem:
 
     @cached_property
     def writes(self) -> list[list[int]]:
-        """By operation, the values that it writes and that another operation or the client reads."""
+        """By operation, the values that it writes and another operation or the client reads."""
         graph = self.graph
         is_used = graph.is_output.copy()
         is_used[graph.read] = True
@@ -155,7 +155,7 @@ class PlacementProblem:
         return found
 
     def contracted(self, groups: Array, count: int) -> "PlacementProblem":
-        """Returns the problem of groups of operations that stay together; see `ValueGraph.contracted`."""
+        """Returns the problem of groups of operations; see `ValueGraph.contracted`."""
         costs = np.array([np.bincount(groups, column, count) for column in self.cost_array.T]).T
         graph = self.graph.contracted(groups, count)
         return PlacementProblem(graph, costs, self.devices, is_sequential=self.is_sequential)
@@ -241,7 +241,7 @@ class PlacementProblem:
         return steps
 
     def predicted(self, steps: Steps) -> float:
-        """Returns what a plan takes: its critical path, or the sum of its steps if they are sequential.
+        """Returns what a plan takes: its critical path, or the sum of sequential steps.
 
         A step begins when its inputs are there and its device has finished the steps before it.
 

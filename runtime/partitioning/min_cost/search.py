@@ -142,7 +142,7 @@ def _seconds(plan: tuple[float, object, Steps]) -> float:
 
 
 def _searched(problem: PlacementProblem) -> _Plan:
-    """Returns the best plan that is found by placing groups of operations, which the relaxation gives."""
+    """Returns the best plan found by placing groups of operations from the relaxation."""
     groups = problem.drained(relaxation.search(problem).tolist())
     order = np.fromiter(chain.from_iterable(operations for _, operations in groups), np.intp, problem.count)
     lengths = [len(operations) for _, operations in groups]
@@ -218,7 +218,7 @@ def _improved(
 
 
 def _moves(problem: PlacementProblem, steps: Steps) -> Steps:
-    """Returns all moves of a step to a device that can run it, by how much they add to the work of all."""
+    """Returns all moves of a step to a device that can run it, by the work that they add."""
     costs, launches = problem.costs, problem.launches
     found: list[tuple[float, int, int]] = []
     for number, (device, operations) in enumerate(steps):

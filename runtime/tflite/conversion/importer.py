@@ -107,7 +107,7 @@ class Importer:
         return self._constants.pools
 
     def custom_number(self, operator: Operator) -> int | None:
-        """Returns the number of the function that computes a custom operator; None if there is none."""
+        """Returns the number of the function that computes a custom operator, or None."""
         return None if self._custom_operators is None else self._custom_operators.number(operator)
 
     def record_acceptance(self, *, is_accepted: bool) -> None:

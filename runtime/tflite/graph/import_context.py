@@ -20,7 +20,7 @@ class ImportContext(Protocol):
         ...
 
     def custom_number(self, operator: Operator) -> int | None:
-        """Returns the number of the function that computes a custom operator; None if there is none."""
+        """Returns the number of the function that computes a custom operator, or None."""
         ...
 
     def record_acceptance(self, *, is_accepted: bool) -> None:

@@ -91,7 +91,7 @@ class OperationList(OperandTable):
     def emit_unchecked(
         self, operation_type: OperationType, inputs: Sequence[int], outputs: Sequence[int]
     ) -> None:
-        """Adds an operation of an extension, whose outputs have the dimensions that are expected."""
+        """Adds an operation of an extension, whose outputs have the expected dimensions."""
         operands = self._operands
         for index in outputs:
             operands[index] = replace(operands[index], dimensions=self._expected[index])
@@ -278,7 +278,7 @@ class OperationList(OperandTable):
 
 
 def is_interchangeable(operand: Operand, other: Operand) -> bool:
-    """Returns True if the operands are results that differ at most in being outputs of the graph."""
+    """Returns True if operands are results that differ at most in being outputs of the graph."""
     results = (Lifetime.TEMPORARY_VARIABLE, Lifetime.SUBGRAPH_OUTPUT)
     return (
         operand.lifetime in results

@@ -141,7 +141,7 @@ class _Emitted(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class RepeatingBuilder(SubgraphBuilder):
-    """A graph that knows the forms of the operators that it has had so far; see `SubgraphBuilder`."""
+    """A graph that knows the forms of its operators so far; see `SubgraphBuilder`."""
 
     def __init__(
         self,
@@ -336,7 +336,7 @@ class RepeatingBuilder(SubgraphBuilder):
         )
 
     def _compared(self, read: Sequence[int], inputs: Sequence[int]) -> tuple[_Value, ...] | None:
-        """Returns places and bytes of the inputs whose values were read; None if there are too many.
+        """Returns places and bytes of inputs whose values were read; None if they are too many.
 
         The values of all other operands follow from the form.
         """

@@ -1,4 +1,4 @@
-"""Subgraphs of `.tflite` files as models, whose tensors stay addressed by their numbers, and as bytes."""
+"""Subgraphs of `.tflite` files as bytes, and as models with tensors by their numbers."""
 
 from collections.abc import Mapping
 

@@ -26,7 +26,7 @@ BY_NAME: dict[str, Legalization] = {
 
 
 def custom(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
-    """Applies the rule for the operator's name, unless the application computes it by a function."""
+    """Applies the rule for the operator's name, unless a function of the application is set."""
     number = graph.importer.custom_number(operator)
     if number is not None:
         _call(graph, operator, number)

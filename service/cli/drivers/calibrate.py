@@ -28,7 +28,7 @@ def calibrate(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Measures what operations, launches and transfers cost on each device, in 20 to 30 seconds for each.
+    """Measures the costs of operations, launches and transfers, in 20 to 30 seconds per device.
 
     It takes less if an earlier calibration found the same, and more if that found shorter times.
     The costs are kept for this machine, the device and its driver's version. Compilations choose

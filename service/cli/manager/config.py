@@ -50,7 +50,7 @@ def config(
 
 
 def _shown(value: object) -> str:
-    """Returns a value as the configuration file has it, without quotes and brackets; - for nothing."""
+    """Returns a value as in the configuration file, without quotes and brackets; - for nothing."""
     if value is None or value in ("", [], (), {}):
         return "-"
     if isinstance(value, bool):

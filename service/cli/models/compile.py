@@ -34,7 +34,7 @@ def compile(  # noqa: A001 - the name of the command
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Compiles a model to a plan file, which `neurald run` and `nd.load_plan` load without compiling.
+    """Compiles a model to a plan file, which `neurald run` and `nd.load_plan` need not compile.
 
     The file has the model, the plan, the compiled code and what devices cost. It is signed with a
     key of this user. Another machine loads it if it trusts the key: put what --public-key prints

@@ -42,7 +42,7 @@ class Violation(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class CheckedServer:
-    """What is checked.
+    """A model to check, with the connection to its server.
 
     Attributes:
         client: the connection.

@@ -57,7 +57,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOffer:
-    """What a server says of a model.
+    """A server's description of a model.
 
     Attributes:
         inputs, outputs: name, datatype and shape of each.

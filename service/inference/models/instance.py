@@ -340,7 +340,7 @@ class ModelInstance:
         self._changed()
 
     def failed(self, jobs: Sequence[InferenceJob], answer: RunFailure) -> None:
-        """Ends the requests of a run that failed; those that a driver's death has failed run again."""
+        """Ends the requests of a failed run; those that failed by a driver's death are repeated."""
         again: list[InferenceJob] = []
         if answer.code == ResultCode.DEAD_OBJECT:
             again = [job for job in jobs if not job.is_over and job.attempts < _MAX_ATTEMPTS]

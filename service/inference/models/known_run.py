@@ -1,4 +1,4 @@
-"""Runs of requests that came before with the same bytes, whose tensors are all in regions of clients.
+"""Runs of requests with the same bytes as before, whose tensors are in clients' regions.
 
 Such a request differs from the one before in nothing but what is in the regions. So it is not
 checked and encoded again: its inputs go to the same places of a lane's arena, and if its outputs

@@ -160,7 +160,7 @@ class ServedLane:
             return None
 
     def _completed(self) -> Answered | None:
-        """Takes the end of the run from the ring; returns None if a packet with the answer follows."""
+        """Takes the run's end from the ring; returns None if a packet with the answer follows."""
         self._is_repeated = False
         answer = self._runs.completed()
         if answer is None:

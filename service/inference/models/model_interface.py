@@ -1,4 +1,4 @@
-"""What clients see of a loaded model: its checked requests, and their answers."""
+"""A loaded model as clients see it: its checked requests, and their answers."""
 
 import json
 import math

@@ -147,7 +147,7 @@ class ModelWorker:
         return loaded
 
     async def explain(self, title: str) -> bytes:
-        """Returns what explains its model, a JSON document of `page_document`, which is not trusted.
+        """Returns what explains its model, an untrusted JSON document of `page_document`.
 
         Args:
             title: the title of the page.

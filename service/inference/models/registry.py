@@ -65,7 +65,7 @@ class IndexEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Source(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model was loaded from.
+    """The origin of a loaded model: its files and configuration.
 
     Attributes:
         state: the state of its files in the repository.
@@ -177,7 +177,7 @@ class Registry:
         return versions[0] if len(versions) == 1 else None
 
     def statuses(self) -> tuple[ModelStatus, ...]:
-        """Describes for operators the versions that are served, and models that could not be loaded."""
+        """Describes for operators the served versions, and models that could not be loaded."""
         found: list[ModelStatus] = []
         state = read_state()
         for each in self.served():
@@ -248,7 +248,7 @@ class Registry:
     async def load(
         self, name: str, config_json: str | None = None, files: Mapping[str, bytes] | None = None
     ) -> None:
-        """Loads a model, or loads it again if its files have changed, or those that its workers read.
+        """Loads a model, or loads it again if its files, or those of its workers, have changed.
 
         A version whose own file and configuration are the same as before stays as it is, but is
         started once more if it has killed its workers too often.
@@ -284,7 +284,7 @@ class Registry:
                 self._loading.discard(name)
 
     async def unload(self, name: str) -> None:
-        """Unloads a model, if there is one of this name; requests that are there are answered first."""
+        """Unloads a model, if there is one of this name; its requests are answered first."""
         if name not in self._models and name not in self._repository.models():
             return
         async with self._lock(name):
@@ -303,7 +303,7 @@ class Registry:
         return self._locks.setdefault(name, asyncio.Lock())
 
     def _note_failure(self, name: str, reason: str) -> None:
-        """Remembers why a model is not there, instead of the oldest one, since clients choose names."""
+        """Remembers why a model is missing, and forgets the oldest, since clients choose names."""
         self._failures.pop(name, None)
         while len(self._failures) >= _MAX_FAILURES:
             del self._failures[next(iter(self._failures))]

@@ -30,7 +30,7 @@ def checked_inputs(
     max_batch_size: int,
     optional: Collection[str] = (),
 ) -> list[JobInput]:
-    """Returns the inputs of a request in the order of the model, after checking that they are its inputs.
+    """Checks the inputs of a request, and returns them in the order of the model.
 
     Args:
         given_inputs: the given inputs of the request.

@@ -399,7 +399,7 @@ class ServedVersion:
         return found
 
     def _lend_lane(self) -> tuple[ModelInstance, ServedLane] | None:
-        """Takes an idle lane for a request that need not wait, nor takes long; returns None for others."""
+        """Takes an idle lane for a short request that need not wait; returns None for others."""
         if self._is_closing or not self._queue.may_run_alone or not 0 < self._queue.run_s < _SHORT_RUN_S:
             return None
         for instance in self._instances:

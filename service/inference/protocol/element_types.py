@@ -48,7 +48,7 @@ def datatype_of(kind: str) -> str:
 
 
 def kind_of_datatype(datatype: str) -> str | None:
-    """Returns the name in lanes of one of the protocol's types; None if models have no such type."""
+    """Returns the name in lanes of a type of the protocol; None if models have no such type."""
     return _KINDS.get(datatype)
 
 

@@ -6,7 +6,7 @@ from neurald.hal.errors import ResultCode
 
 
 class Status(enum.Enum):
-    """What kind of error it is, whatever the transport calls it."""
+    """The kind of an error, whatever the transport calls it."""
 
     INVALID = enum.auto()
     NOT_FOUND = enum.auto()

@@ -1,4 +1,4 @@
-"""Requests and answers of the calls `generate` and `generate_stream`: one JSON object of plain values.
+"""Requests and answers of `generate` and `generate_stream`: a JSON object of plain values.
 
 Names of the request that are inputs of the model are tensors, all others are parameters. The answer
 has the outputs by name, a single element as itself and several as a list.

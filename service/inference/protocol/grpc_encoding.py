@@ -159,7 +159,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _check_parameters(parameters: dict[str, Parameter]) -> None:
-    """Raises ServiceError unless the parameters of a request that belong to the protocol are right."""
+    """Raises ServiceError unless the protocol's own parameters of a request are right."""
     for key, value in parameters.items():
         if key == _FINAL_RESPONSE:
             if not isinstance(value, bool):
@@ -322,7 +322,7 @@ def encode_answer(answer: InferenceAnswer) -> bytes:
 
 @lru_cache(maxsize=_KEPT_DESCRIPTIONS)
 def _description(model: str, version: str, outputs: tuple[_Described, ...]) -> bytes:
-    """Encodes what answers of a model mostly have in common: all but ids, parameters and tensors."""
+    """Encodes what answers of a model mostly have in common: all but id, parameters and tensors."""
     message = ModelInferResponse(model_name=model, model_version=version)
     for name, datatype, shape in outputs:
         message.outputs.add(name=name, datatype=datatype, shape=shape)

@@ -140,7 +140,7 @@ def parse_request(body: bytes, header_bytes: int | None) -> ParsedRequest:
 
 
 def _with_special_numbers_as_text(header: memoryview) -> bytes | None:
-    """Returns JSON in which infinite numbers, and those that are none, are text; None if it has none."""
+    """Returns JSON with infinite numbers and NaN as text; None if it has none."""
     if header.nbytes > _MAX_SPECIAL_BYTES:
         return None
     content = bytes(header)

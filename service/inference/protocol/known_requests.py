@@ -34,7 +34,7 @@ _LONG: Final = 0x80
 
 
 class KnownRequest(Struct, eq=False):
-    """A request without its id, and without the parts of regions, which each request has for itself.
+    """A request without its id, and without the regions' parts, which each request has for itself.
 
     Attributes:
         model, version, parameters: see `InferenceRequest`.

@@ -172,7 +172,7 @@ class InferenceRequest(Struct, frozen=True, kw_only=True):
         return replace(self, trace_id=trace_id) if trace_id else self
 
     def with_parameters(self, added: dict[str, Parameter]) -> "InferenceRequest":
-        """Returns the request with more parameters, which replace its own; itself if there are none.
+        """Returns the request with more parameters, which replace its own; itself without any.
 
         Raises:
             ServiceError: there are too many.

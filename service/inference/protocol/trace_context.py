@@ -10,6 +10,6 @@ _TRACEPARENT: Final = re.compile(
 
 
 def trace_id_of(traceparent: bytes) -> str:
-    """Returns the trace's id, 32 hexadecimal digits; empty if the header is missing or not valid."""
+    """Returns the trace's id, 32 hexadecimal digits; empty for a missing or invalid header."""
     match = _TRACEPARENT.fullmatch(traceparent)
     return "" if match is None else match.group(1).decode()

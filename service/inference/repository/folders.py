@@ -173,7 +173,7 @@ class Repository:
             raise ServiceError(Status.INVALID, f"{name} of {found.name} is not UTF-8 text") from None
 
     def state_of(self, name: str) -> tuple[tuple[str, tuple[int, ...]], ...]:
-        """Returns the paths of the files of a model in the repository, each with what changes with it."""
+        """Returns the paths of a model's files in the repository, each with its state."""
         try:
             found = self.find(name)
         except ServiceError:

@@ -270,7 +270,7 @@ def _warmup(config: Any) -> Warmup:
 
 
 def versions_to_serve(config: Any, found: tuple[int, ...]) -> tuple[int, ...]:
-    """Returns the versions that the policy of a configuration chooses among those that are there."""
+    """Returns the versions that the policy of a configuration chooses among the existing ones."""
     choice = config.version_policy.WhichOneof("policy_choice")
     if choice == "all":
         return found

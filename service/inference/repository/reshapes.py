@@ -43,7 +43,7 @@ class Reshapes:
             )
 
     def of_model(self, position: int, shape: Shape) -> Shape:
-        """Returns the shape of an input that the model takes for one of a client, which fits `dims`.
+        """Returns the shape in which the model takes a client's input, which fits `dims`.
 
         Raises:
             ServiceError: there is none with as many elements.

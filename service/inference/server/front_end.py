@@ -318,7 +318,7 @@ def _files(settings: ServiceSettings) -> TlsFiles:
 
 
 def _grpc_credentials(settings: ServiceSettings) -> grpc.ServerCredentials:
-    """Returns credentials that demand a certificate of clients, unless they have to send a token."""
+    """Returns credentials that demand a certificate of clients, unless they must send a token."""
     from neurald.hal.rpc.transport.tls_credentials import server_credentials
 
     if not settings.token:

@@ -107,7 +107,7 @@ class LoadedModel:
         return msgspec.json.encode(page_document(self.compilation.explain(), title))
 
     def health(self) -> ModelHealth:
-        """Returns whether the model can be run now, as far as is known without a call of its drivers.
+        """Returns whether the model can run now, as far as is known without calling its drivers.
 
         A model for automatic devices can, as long as the CPU takes over from those that failed.
         """

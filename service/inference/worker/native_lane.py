@@ -74,7 +74,7 @@ class NativeLane:
         return reason in (PYTHON, NEEDS_INSTANCE) and self._ring.has_entry
 
     def let_run(self, slot: int, bound: BoundRun | None, run_ns: int) -> None:
-        """Lets native code repeat an order that Python has repeated, with the same answer as before.
+        """Lets native code repeat an order that Python has repeated with the same answer.
 
         Args:
             slot: the slot of the order.

@@ -1,4 +1,4 @@
-"""What the lanes of one model share that native code serves; see `native_lane`."""
+"""Shared by those lanes of one model that native code serves; see `native_lane`."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""What the front end and a worker tell each other over the worker's control socket."""
+"""Messages of the front end and a worker over the worker's control socket."""
 
 from typing import Final
 

@@ -182,7 +182,7 @@ class Worker:
         self._report(Explained(failure))
 
     def _watch(self) -> None:
-        """Reports whenever the model becomes ready, or is no longer; returns when the process ends."""
+        """Reports when the model becomes ready, or no longer is; returns when the process ends."""
         assert self._model is not None  # noqa: S101 - the caller has loaded it
         pause = threading.Event()
         was_ready = True

@@ -32,7 +32,7 @@ class BoundRun:
         self.placed: tuple[TensorAt, ...] | None = None
 
     def create_native_call(self) -> NativeCall | None:
-        """Returns what native code runs to repeat it; None if it cannot, or the answer may differ."""
+        """Returns what native code runs to repeat it; None if it cannot, or answers may differ."""
         return None if self.placed is None else self.execution.create_native_call()
 
 
@@ -161,7 +161,7 @@ class Runner:
             self._execution = None
 
     def _bound(self, inputs: Sequence[Array], order: RunOrder, arena: memoryview | None) -> BoundRun:
-        """Runs the model with new buffers, of which those of wanted outputs are in the arena if they fit."""
+        """Runs the model with new buffers, with wanted outputs in the arena if they fit."""
 
         def allocate(shapes: Sequence[Shape]) -> list[Array]:
             return self._buffers(shapes, order, arena)

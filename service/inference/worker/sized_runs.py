@@ -21,7 +21,7 @@ Shape: TypeAlias = tuple[int, ...]
 
 
 class SizedRuns:
-    """Executes a model with buffers of the sizes that are likely, and with larger ones if necessary.
+    """Executes a model with buffers of likely sizes, and with larger ones if necessary.
 
     Belongs to one thread.
 
@@ -124,7 +124,7 @@ class SizedRuns:
         self._guessed[given] = shapes
 
     def _likely_shapes(self, given: tuple[Shape, ...]) -> list[Shape]:
-        """Returns the shapes of the outputs of an earlier run, or those that follow from the inputs.
+        """Returns the shapes of the outputs of an earlier run, or those from the inputs.
 
         Raises:
             BadData: the inputs do not fit the model.

@@ -93,7 +93,7 @@ def _field_types(kind: Any, name: str) -> Iterator[Any]:
 
 
 def _value_types(kind: Any, path: str) -> Iterator[Any]:
-    """Yields the types of what a table has under any names: the one at a path, or the type itself."""
+    """Yields the types of a table's values under any names: that at a path, or the type itself."""
     for each in _types_at(kind, path):
         if typing.get_origin(each) is dict:
             yield typing.get_args(each)[1]

@@ -1,4 +1,4 @@
-"""The configuration of the execution service: options of `neurald serve` before the table `[service]`.
+"""The execution service's configuration: options of `neurald serve`, then `[service]`.
 
 How single models are served, batches included, is in the repository, in their `config.pbtxt`.
 """
@@ -38,7 +38,7 @@ _PATHS: Final = ("tls", "auth_token_file")
 
 
 class ServiceLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What clients of the execution service may use.
+    """Limits on the clients of the execution service.
 
     Attributes:
         message_bytes: the size of the largest request that is accepted.

@@ -1,4 +1,4 @@
-"""What a driver's process reports of itself, which may be anything."""
+"""Reports of a driver's process about itself, which may contain anything."""
 
 from collections.abc import Mapping
 

@@ -59,7 +59,7 @@ class SpareProcess:
                 process.kill()
 
     def ended(self, process: DriverProcess) -> bool:
-        """Notes that a process of `create` has ended that was not taken; returns whether by itself."""
+        """Notes that an untaken process of `create` has ended; returns whether by itself."""
         self._ending.discard(process)
         if process is not self._process:
             return False

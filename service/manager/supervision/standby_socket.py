@@ -106,7 +106,7 @@ class StandbySocket:
             return True
 
     def _name_received(self, staging: Path) -> None:
-        """Gives the file of the supervisor's socket its second name and, beside the path, another."""
+        """Gives the supervisor's socket file its second name, and another beside the path."""
         if not is_served(self._second_name):
             # If it exists, the supervisor has created the socket anew since.
             self._second_name.unlink(missing_ok=True)

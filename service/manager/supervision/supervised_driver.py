@@ -497,7 +497,7 @@ class SupervisedDriver:
             self._start()
 
     def _leaves(self, process: DriverProcess, values: Mapping[str, str]) -> bool:
-        """Handles a notification of a process that drains, which must not be silent while it does."""
+        """Handles a notification of a process that drains, which must not be silent then."""
         name = _drain_timer(process)
         if notifications.STOPPING in values:
             self._timers.cancel(name)  # it begins, or it is done and ends
@@ -573,7 +573,7 @@ class SupervisedDriver:
             self._all_ended.set()
 
     def _helpers_died(self, process: DriverProcess) -> None:
-        """Reads what killed helpers, and not again for a while: a driver may claim it at any rate."""
+        """Reads what killed helpers, but seldom: a driver may claim it at any rate."""
         if "helpers" not in self._timers and process is self._process:
             self._crashes.helpers_died(self.settings, process)
             self._timers.arm("helpers", _HELPERS_S, lambda: None)

@@ -311,7 +311,7 @@ def test_lists_that_grow(turns: int) -> None:
 
 
 def opened(model: nd.Model, *shapes: tuple[int, ...]) -> CpuOpenModel:
-    """Compiles a model for any lengths of its open dimensions, and restores it from its artifact."""
+    """Compiles a model for any lengths of its open dimensions, and restores its artifact."""
     device = CpuDevice()
     preparation = Preparation(host_target(process_settings()), 1, keeps_artifact=True)
     found = preparation.open(model, dict(zip(model.main.inputs, shapes, strict=True)))

@@ -1,4 +1,4 @@
-"""Chains of operations that exceed Python's recursion limit and the nesting limit of C compilers."""
+"""Chains of operations beyond Python's recursion limit and C compilers' nesting limit."""
 
 import pytest
 from support.models.deep import CHAINS, deep_model

@@ -155,7 +155,7 @@ def play(
 
 
 def _measure_alone(honest: Honest, seconds: float, *, is_beside_others: bool) -> dict[str, Latencies]:
-    """Measures an honest client without an attack, if wanted beside programs that keep cores busy."""
+    """Measures an honest client without an attack, if wanted beside programs that load cores."""
     with busy_cores() if is_beside_others else contextlib.nullcontext():
         return honest.measure(seconds)
 

@@ -42,7 +42,7 @@ _LIMIT_S = 60.0
 
 @dataclass(slots=True)
 class HealReport:
-    """What happened.
+    """Counts faults and calls.
 
     Attributes:
         rounds: how many faults struck.

@@ -27,7 +27,7 @@ _LOOK_S = 0.005
 
 @dataclass(frozen=True, slots=True)
 class HealAnswer:
-    """What happened since a fault, in seconds after it.
+    """Times of events after a fault, in seconds.
 
     Attributes:
         used_s: when the first call that began after the fault ended on the device; None if none

@@ -181,7 +181,7 @@ class _Matrix:
         return struck_s
 
     def _release(self, fault: str, process: int) -> None:
-        """Lets calls go on once the process or the application's call has ended, or soon if it survives.
+        """Lets calls go on once the process or the application's call has ended, or soon after.
 
         A process that drains may stay for a while, when its successor serves and would be held up,
         too.

@@ -131,7 +131,7 @@ def _played(
 
 
 def _line(process: "subprocess.Popen[bytes]", report: MatrixReport) -> dict[str, Any]:
-    """Returns the next line of a job, empty after the last; reports what happened outside of cells."""
+    """Returns a job's next line, empty after the last; reports what happened outside of cells."""
     assert process.stdout is not None
     line: dict[str, Any] = json.loads(process.stdout.readline() or b"{}")
     report.wrong += line.get("wrong", ()) if "fault" not in line else ()

@@ -1,4 +1,4 @@
-"""What happened in the cells of the kill matrix, together and for each."""
+"""Results of the cells of the kill matrix, together and for each."""
 
 import math
 import statistics
@@ -52,7 +52,7 @@ class MatrixReport:
 
     @property
     def all_wrong(self) -> list[str]:
-        """What must not have happened."""
+        """Events that must not have happened."""
         return [line for each in self.cells for line in each.wrong] + self.wrong
 
     def document(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What calls plans while faults strike their drivers; each kind of calls has threads of its own."""
+"""Calls plans while faults strike their drivers; each kind of call has threads of its own."""
 
 import random
 import threading
@@ -63,7 +63,8 @@ class Calls:
 
     Attributes:
         ended: is set when the calls are to end, also by the first one that fails.
-        ready: the threads and the one that begins with faults meet there when everything is compiled.
+        ready: the threads and the one that begins with faults meet there when everything is
+            compiled.
         report: what happened.
         halted_s: when the last fault that lets calls wait ended; infinite while it lasts.
     """
@@ -169,7 +170,7 @@ class Calls:
                         self.report.on_devices[call.device] += 1
 
     def check_receipt(self, steps: Sequence[StepReceipt]) -> None:
-        """Finds steps of a successful execution that did not succeed once, on the device that is told."""
+        """Finds steps of a successful execution that did not succeed once on the named device."""
         is_whole = any(step.step < 0 for step in steps)  # the CPU device ran the model in their place
         for step in steps:
             right = [call.device for call in step.calls if not call.error]

@@ -1,10 +1,9 @@
 """Drivers of plans, which count their executions where a kill does not lose them.
 
 Two have one operation each, one has all operations, and two keep values in memory of their own.
-`$NEURALD_PLANS` is a folder. The file `slow-DEVICE` in it makes a device take ten times as long, and
-while there is the file `hang-DEVICE`, no execution ends. Executions of `LIED_ROWS` rows or more, except the
-first ones of a process, return one flipped bit.
-"""
+`$NEURALD_PLANS` is a folder. The file `slow-DEVICE` in it makes a device take ten times as long,
+and while there is the file `hang-DEVICE`, no execution ends. Executions of `LIED_ROWS` rows or
+more, except the first ones of a process, return one flipped bit."""
 
 import mmap
 import os

@@ -1,9 +1,9 @@
 """Runs plans over several devices from many threads while faults strike the drivers.
 
-Drivers are killed, stopped, and hang; two of them lie to one model. Nothing may be wrong, lost, late
-or leaked, and receipts must agree with what the devices counted: each execution whose success a
-receipt tells has ended there, and none has begun there that no receipt tells. All threads may also
-execute with receipts alone, until there are so many.
+Drivers are killed, stopped, and hang; two of them lie to one model. Nothing may be wrong, lost,
+late or leaked, and receipts must agree with what the devices counted: each execution whose success
+a receipt tells has ended there, and none has begun there that no receipt tells. All threads may
+also execute with receipts alone, until there are so many.
 """
 
 import gc
@@ -27,8 +27,8 @@ from faults.proc import Held, shared_memory_entries
 CALL_S = 1.0
 #: How much longer one takes while a process is stopped or hangs, until that is noticed.
 HALTED_S = 2.0
-#: The longest call without a device that replaces its own: two executions, each of which waits for a
-#: driver until that is back, or known not to come back.
+#: The longest call without a device that replaces its own: two executions, each of which waits for
+#: a driver until that is back, or known not to come back.
 WAITING_S = 10.0
 #: How late an execution ends after its deadline or cancellation.
 LATE_S = 0.5

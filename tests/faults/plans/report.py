@@ -1,4 +1,4 @@
-"""What happened while plans ran under faults."""
+"""The report of plans that ran under faults."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(slots=True)
 class PlanReport:
-    """Counts what happened.
+    """Counts calls and faults, and keeps the longest times.
 
     Attributes:
         calls: by what was called and how it ended, if not with a result, how many ended.
@@ -16,7 +16,8 @@ class PlanReport:
         on_devices: how many calls of devices succeeded, as receipts tell.
         substituted: how many calls of devices failed, so that the CPU device stood in.
         longest_s: the longest call, while processes were killed.
-        longest_halted_s: the longest one that began before a process was stopped or hung, or meanwhile.
+        longest_halted_s: the longest one that began before a process was stopped or hung, or
+            meanwhile.
         longest_waiting_s: the longest one that failed for want of a driver that nothing replaces.
         longest_of_s: the longest calls by what was called, to find what takes so long.
         late_s: by how much an execution ended after its deadline or cancellation, at most.

@@ -115,7 +115,7 @@ class Backlog:
         self._until(lambda: self.queue.waiting + len(self.order) == waiting + started)
 
     def settle(self) -> None:
-        """Waits until all waiting threads have read the clock, and those admitted then have started.
+        """Waits until waiting threads have read the clock, and those then admitted have begun.
 
         With many of them, each reads it rarely.
         """
@@ -141,7 +141,7 @@ class Backlog:
 
 
 def test_weights_of_users() -> None:
-    """A user with weight 3 gets three times the executions of others, with one slot and with more."""
+    """A user with weight 3 gets three times the executions of others, with any slots."""
     backlog = Backlog(1, weights={"heavy": 3.0})
     backlog.add("first", user="nobody")
     for n in range(12):

@@ -1,4 +1,4 @@
-"""Executions that cannot end before their deadline are not begun, so that under overload others do."""
+"""Executions that cannot end by their deadline are not begun, so that others can."""
 
 import threading
 import time

@@ -19,7 +19,7 @@ def test_executions_that_overlap_at_least_partly_do() -> None:
 
 
 def test_late_executions_beside_others_have_a_few_run_alone() -> None:
-    """Otherwise nobody would know how long one takes that is alone, and how many are one too many."""
+    """Otherwise nobody would know how long one takes alone, and how many are too many."""
     overlap = Overlap()
     for _ in range(40):
         overlap.add(None, 3)

@@ -1,4 +1,4 @@
-"""What a session holds, and what happens to it when the session ends."""
+"""Resources that a session holds, and their release at its end."""
 
 import gc
 import threading

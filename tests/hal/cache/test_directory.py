@@ -1,4 +1,4 @@
-"""What a cache does when it is full, when disks are full, and when writers die."""
+"""Caches that are full, on full disks, and whose writers die."""
 
 import errno
 import fcntl
@@ -83,7 +83,7 @@ def test_never_more_than_the_limit(directory: Path) -> None:
 
 
 def test_the_limit_counts_what_others_store_and_replace(directory: Path) -> None:
-    """Sizes are remembered between stores, but not those of entries that are not the same any more."""
+    """Sizes are remembered between stores, but not those of changed entries."""
     cache = Cache(directory, limit_bytes=45_000)
     fill(cache, 3)
     other = directory / ".another process"

@@ -81,7 +81,7 @@ _hashed: list[int] = []
 
 
 def is_believed(memory: Memory | None) -> bool:
-    """Returns whether the large file was not hashed since the last call; nobody can write its memory."""
+    """Returns whether the large file was not hashed since the last call."""
     assert memory is not None
     assert isinstance(memory, SharedMemory) is _kind["is_shared"]
     assert bytes(memory.view()) == CONTENT

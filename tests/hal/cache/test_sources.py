@@ -111,7 +111,7 @@ def test_a_memory_that_is_no_file_of_the_user_is_not_read(package: Path, tmp_pat
 def test_a_digest_that_this_installation_did_not_remember_is_none(
     package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who may write to the cache, as drivers may, cannot pass off other code's results as this one's."""
+    """Writers of the cache, such as drivers, cannot pass off other code's results as this one's."""
     found = digest(package)
     memory = memory_of(tmp_path)
     authentic = memory.read_bytes()

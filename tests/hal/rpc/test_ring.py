@@ -548,7 +548,7 @@ def test_on_other_hosts_every_execution_is_a_call(device: AddingDevice, traffic:
 
 
 def test_memory_of_earlier_requests_gives_way(tmp_path: Path, device: AddingDevice, traffic: Traffic) -> None:
-    """What rings keep must not be missing for later requests."""
+    """Later requests can still use what rings keep."""
     limits = Limits(memory_bytes=1 << 20)
     server = DeviceServer(device, Address.parse(f"unix://{tmp_path}/e.sock"), limits=limits)
     server.start()

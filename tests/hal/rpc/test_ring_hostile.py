@@ -373,7 +373,7 @@ def test_a_wrong_number_of_descriptors(raw: Raw, bystander: Callable[[], None], 
     assert raw.is_cut_off()
 
     def are_closed() -> bool:
-        """Returns whether the ring's descriptors are closed, and those that came with the packet."""
+        """Returns whether the descriptors of the ring and those with the packet are closed."""
         now = open_files()
         is_kept = any(inode == os.fstat(raw.shared.fd).st_ino for _, _, inode in now - before)
         return bool(before - now) and not is_kept

@@ -286,7 +286,7 @@ _LARGE = (256, 256)
 
 
 def large_inputs() -> dict[str, tuple[Any, int, bool]]:
-    """Returns inputs of all kinds: (input, copies that are needed of it, whether it is accepted)."""
+    """Returns inputs of all kinds: (input, needed copies of it, whether it is accepted)."""
     values = numbers(3, _LARGE)
     constant = values.copy()
     constant.flags.writeable = False

@@ -17,7 +17,7 @@ SECONDS = 0.2
 
 @pytest.fixture(scope="module")
 def devices() -> Iterator[list[nd.Device]]:
-    """The CPU device of this process, and two daemons whose device needs 0.2 s for its operation."""
+    """The CPU device of this process, and two daemons whose device needs 0.2 s an operation."""
     environment = {SECONDS_VARIABLE: str(SECONDS)}
     with (
         daemon_process("support.devices.simulated:create_tanh", environment=environment) as (_, first),

@@ -1,4 +1,4 @@
-"""The page of an explanation, in a browser: drawing, folding, search, keys, sizes and hostile text."""
+"""An explanation's page in a browser: drawing, folding, search, keys, sizes, hostile text."""
 
 import math
 import random
@@ -238,7 +238,7 @@ def kernel(name: str, *operations: int) -> KernelTime:
 
 
 def test_kernels_do_not_group_operations_of_other_steps(browser: BrowserPage, tmp_path: Path) -> None:
-    """An operation without a kernel may be a view of the kernel before it, but not on another device."""
+    """An operation without a kernel may be a view of the kernel before it on the same device."""
     subject = chain(ADD, MUL, ADD)
     profiles = [
         StepProfile(step=0, device="cpu", graph=0, operations=(0,), kernels=(kernel("k0", 0),)),

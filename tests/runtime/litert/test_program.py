@@ -123,7 +123,7 @@ def test_processes_that_a_program_starts(tmp_path: Path, imports: str) -> None:
 
 
 def test_an_installed_package_is_replaced_in_other_processes(tmp_path: Path) -> None:
-    """What is behind the program's folder in the path, as installed packages are."""
+    """Adds a folder behind the program's in the path, where installed packages are."""
     installed, folder = tmp_path / "site", tmp_path / "program"
     for name in ("ai_edge_litert", "tensorflow/lite/python", "tensorflow/lite/experimental"):
         (installed / name).mkdir(parents=True)

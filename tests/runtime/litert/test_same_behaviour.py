@@ -330,7 +330,7 @@ def test_calls_behave_the_same(name: str, steps: Callable[[Session], None]) -> N
 
 
 def opened(module: ModuleType, group: str | None, **named: Any) -> int:
-    """Opens a model with options of a group, or with those of all; returns its number of signatures."""
+    """Opens a model with a group's options, or all options; returns its number of signatures."""
     if group is not None:
         named = {
             {"CpuOptions": "cpu_options", "GpuOptions": "gpu_options"}[group]: getattr(module, group)(**named)

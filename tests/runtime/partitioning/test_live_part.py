@@ -27,7 +27,7 @@ _Candidates: TypeAlias = Callable[[Model], list[Candidate]]
 
 
 def chain_with(dead: dict[int, OperationType], count: int = 5) -> Model:
-    """Builds a chain of ADD and TANH in turn; each dead operation reads the value before a position."""
+    """Builds a chain of ADD and TANH; dead operations read the value before a position."""
     lines = []
     for position in range(count):
         if position in dead:

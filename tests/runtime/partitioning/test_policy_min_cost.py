@@ -77,7 +77,7 @@ def test_what_is_measured_decides_not_what_is_declared() -> None:
 
 
 def test_alternating_operations_stay_together() -> None:
-    """Android's rule makes 20 steps, of which each launch takes longer than the whole on the CPU."""
+    """Android's rule makes 20 steps, each with a launch that takes longer than all on the CPU."""
     subject = chain(*[ADD, MUL] * 10)
     cpu = measured(candidate("cpu", model=subject, is_cpu=True), table({"ADD": 4e-6, "MUL": 4e-6}))
     device = candidate("device", lambda kind: kind is ADD, model=subject, time=0.5)

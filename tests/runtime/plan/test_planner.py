@@ -1,4 +1,4 @@
-"""Building plans from groups: modes, devices that fail to prepare, dead operations, and the report."""
+"""Building plans from groups: modes, failing devices, dead operations, and the report."""
 
 from collections.abc import Sequence
 

@@ -151,7 +151,7 @@ def test_an_artifact_that_kills_its_driver(directory: Path) -> None:
 
 
 def test_a_device_that_is_updated_during_preparation(directory: Path) -> None:
-    """What it compiled is not stored under the key of the previous version."""
+    """Its result is not stored under the key of the previous version."""
 
     class Updated(CachingDevice):
         def prepare_model(self, model: Model, options: PrepareOptions) -> PreparedModel:

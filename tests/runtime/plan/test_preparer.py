@@ -206,7 +206,7 @@ def test_a_file_that_has_changed_is_another_model(directory: Path, tmp_path: Pat
 
 @pytest.mark.usefixtures("_soon_at_rest")
 def test_a_file_that_changes_while_it_is_prepared(directory: Path, tmp_path: Path) -> None:
-    """What is compiled in this case is not stored."""
+    """The compiled model is not stored in this case."""
     path = tmp_path / "weights"
     first = prepare(directory, model=in_file(path, 1), value=1)
 

@@ -51,7 +51,7 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
 
 
 def test_many_parts_need_few_descriptors(tmp_path: Path) -> None:
-    """A plan of 1,000 steps has thousands of parts, and a process may often have 1,024 descriptors."""
+    """A plan of 1,000 steps has thousands of parts; processes often have 1,024 descriptors."""
     path = tmp_path / "a.plan"
     key = SigningKey()
     parts = {f"part {number}": memoryview(b"%d" % number) for number in range(500)}

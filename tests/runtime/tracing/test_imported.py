@@ -1,4 +1,4 @@
-"""Functions are called for modules when these are imported, and only as long as they are watched."""
+"""Functions are called for modules when these are imported, only while they are watched."""
 
 import importlib
 import inspect

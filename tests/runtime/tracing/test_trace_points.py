@@ -99,7 +99,7 @@ def preparations(device: nd.Device) -> Calls:
 
 
 def least_shares(calls: Calls, path: Path, times: int = 5) -> dict[str, float]:
-    """Returns what is covered of each kind of call, where that is too little; checks the files, too."""
+    """Returns the coverage of each kind of call, where that is too low; checks the files, too."""
     least = {}
     for name, call in calls.items():
         for _ in range(3):

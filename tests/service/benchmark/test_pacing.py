@@ -7,7 +7,7 @@ from neurald.service.benchmark.pacing import Pacing
 
 
 class Clock:
-    """The clock of the module alone: other threads of the process sleep and ask for the time, too."""
+    """The clock of the module alone: other threads also sleep and ask for the time."""
 
     def __init__(self) -> None:
         self.slept: list[float] = []

@@ -1,4 +1,4 @@
-"""What commands say about themselves, and about wrong arguments, fits a terminal of 80 columns."""
+"""Help of commands, and errors about wrong arguments, fit a terminal of 80 columns."""
 
 import io
 import sys

@@ -1,4 +1,4 @@
-"""What goes to systemd's journal is recognised, and errors there have their level."""
+"""Output to systemd's journal is recognised, and errors there have their level."""
 
 import os
 import subprocess

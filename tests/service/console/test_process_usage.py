@@ -1,4 +1,4 @@
-"""What processes use, according to a folder like /proc and to the real one."""
+"""Usage of processes, according to a folder like /proc and to the real one."""
 
 import subprocess
 import sys

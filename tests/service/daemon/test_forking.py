@@ -1,4 +1,4 @@
-"""A process that forks daemons: each has its own session, and nothing of the server but its code."""
+"""A process that forks daemons: each has its own session, and only the server's code."""
 
 import os
 import signal

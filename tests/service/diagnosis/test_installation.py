@@ -1,4 +1,4 @@
-"""What a diagnosis says of packages and drivers."""
+"""Findings of a diagnosis about packages and drivers."""
 
 import importlib
 from importlib import metadata

@@ -1,4 +1,4 @@
-"""What a diagnosis says of processors, memory and kernels."""
+"""Findings of a diagnosis about processors, memory and kernels."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,7 +40,7 @@ def test_advice_comes_with_everything_that_is_not_as_it_should_be(monkeypatch: p
 def test_the_kernel_is_asked_for_short_time_slices(
     granted_ns: int | None, is_short: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What counts is the slice that it grants, whatever its version is."""
+    """The slice that it grants counts, whatever its version is."""
     asked: list[bool] = []
 
     @contextmanager

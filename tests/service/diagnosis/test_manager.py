@@ -1,4 +1,4 @@
-"""What a diagnosis says of the service manager and its drivers."""
+"""Findings of a diagnosis about the service manager and its drivers."""
 
 from pathlib import Path
 

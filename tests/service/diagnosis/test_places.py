@@ -1,4 +1,4 @@
-"""What a diagnosis says of directories and files."""
+"""Findings of a diagnosis about directories and files."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a diagnosis says of configuration files and environment variables."""
+"""Findings of a diagnosis about configuration files and environment variables."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What users are told about models."""
+"""Findings about models that users are told."""
 
 import numpy as np
 import pytest

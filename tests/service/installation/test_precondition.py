@@ -1,4 +1,4 @@
-"""What must hold before systemd can run the manager: a Python for its user, and no other manager."""
+"""Conditions for systemd to run the manager: a Python for its user, and no other manager."""
 
 import shutil
 import socket

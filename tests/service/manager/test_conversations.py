@@ -14,7 +14,7 @@ from neurald.service.manager.conversations import ConversationLimit
 
 
 class Writer:
-    """What a conversation has of `asyncio.StreamWriter`."""
+    """The part of `asyncio.StreamWriter` that a conversation uses."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection

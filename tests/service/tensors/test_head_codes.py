@@ -1,4 +1,4 @@
-"""Boxes that are planted in the heads of each kind of detector are found again, and the kind is named.
+"""Boxes planted in the heads of each kind of detector are found again, with the kind's name.
 
 The numbers are made here by the formulas of the projects that train such detectors.
 """
@@ -121,7 +121,7 @@ def octaves(size: float, aspects: Sequence[tuple[float, float]]) -> list[tuple[f
 
 
 def by_ratio(ratios: Sequence[float]) -> list[tuple[float, float]]:
-    """Returns heights and widths by the ratio of both, and the scales of a ratio after each other."""
+    """Returns heights and widths by their ratio, and the scales of a ratio one after another."""
     return [
         (4 * 2 ** (octave / 3) * math.sqrt(ratio), 4 * 2 ** (octave / 3) / math.sqrt(ratio))
         for ratio in ratios

@@ -13,7 +13,7 @@ from neurald.service.tensors.packed_normalization import Normalization, packed_n
 
 
 class Metadata:
-    """Writes a file of the metadata's schema: tables as dictionaries from field numbers to values."""
+    """Writes a file of the metadata's schema: tables as dictionaries by field number."""
 
     def __init__(self) -> None:
         self._builder = flatbuffers.Builder(256)

@@ -48,7 +48,7 @@ class Form:
 
 
 def attention(form: Form, seed: int = 0) -> Graph:
-    """Returns the graph of an attention; its inputs are queries, keys, values and, if any, a mask."""
+    """Returns the graph of an attention; its inputs are queries, keys, values and any mask."""
     builder = GraphBuilder(seed)
     shared = form.heads // (form.key_heads or form.heads)
     query = _operand(builder, form, form.heads, form.rows, form.depth)

@@ -12,7 +12,7 @@ _BOOL, _INT32 = nd.OperandType.TENSOR_BOOL8, nd.OperandType.INT32
 
 
 def in_parts(rows: int) -> nd.Model:
-    """Creates a model of operations that are compiled, and of one that makes strings, which is not."""
+    """Creates a model of compiled operations, and of one that makes strings and is not."""
     builder = nd.ModelBuilder()
 
     def constant(kind: nd.OperandType, value: object, *shape: int) -> int:

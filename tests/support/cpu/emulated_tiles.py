@@ -12,7 +12,7 @@ _TILES, _CONFIGURATION = f"@{NAME}.tile_memory", f"@{NAME}.tile_configuration"
 
 
 def emulated(target: Target) -> Target:
-    """Returns a target with tile registers as one whose code this machine runs if it runs the given one."""
+    """Returns a target with tile registers as one whose code runs wherever the given one runs."""
     amx = TARGETS["amx"]
     return replace(amx, name=f"amx on {target.name}", cpu=target.cpu, features=target.features)
 
@@ -73,7 +73,7 @@ def _release() -> str:
 
 
 def _size(code: Instructions, register: str, offset: int, kind: str) -> str:
-    """Returns a number of the configuration: rows (i8, from 48 on) or bytes of a row (i16, from 16 on)."""
+    """Returns a number of the configuration: rows (i8, from 48) or a row's bytes (i16, from 16)."""
     number = code.fresh(f"zext i8 {register} to i64")
     at = address(code, _CONFIGURATION, multiple(code, number, 2 if kind == "i16" else 1), str(offset))
     return code.fresh(f"zext {kind} {code.fresh(f'load {kind}, ptr {at}, align 1')} to i64")
@@ -100,7 +100,7 @@ def _move(name: str) -> str:
 
 
 def _multiply() -> str:
-    """Adds the products of a row and a column first, and then their sum, as the instruction does."""
+    """Adds the products of a row and a column first, then their sum, as the instruction does."""
     code = Instructions(("%sums", "%left", "%right"))
     rows, columns = _size(code, "%sums", 48, "i8"), _size(code, "%sums", 16, "i16")
     terms = _size(code, "%left", 16, "i16")

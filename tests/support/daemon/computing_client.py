@@ -1,4 +1,4 @@
-"""A client that computes for minutes on a daemon: `python -m support.daemon.computing_client ADDRESS`."""
+"""A client that computes on a daemon: `python -m support.daemon.computing_client ADDRESS`."""
 
 import sys
 

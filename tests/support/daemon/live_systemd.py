@@ -1,4 +1,4 @@
-"""A real systemd, as the first process of namespaces of its own, with a manager of the user's units.
+"""A real systemd, as the first process of its own namespaces, with a manager of the user's units.
 
 It has its own processes, mounts, /run and control groups, so that it neither sees nor changes the
 services of the machine. For a service of the machine it also has its own layer above the machine's

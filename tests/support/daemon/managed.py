@@ -131,7 +131,7 @@ class Managed:
 
     @property
     def log(self) -> str:
-        """What the manager has written."""
+        """The manager's output."""
         return self._log.read_text(errors="replace")
 
     @property

@@ -103,12 +103,12 @@ def _empty(operand: Operand) -> Array:
 
 
 def create() -> LyingDevice:
-    """Creates a device with a wrong kernel for int8 layers; `support.devices.lying:create` as a driver."""
+    """Creates a device with a wrong int8 kernel; `support.devices.lying:create` as a driver."""
     return LyingDevice(kind=OperationType.TFLITE_FULLY_CONNECTED, bit=6)
 
 
 def create_sometimes() -> LyingDevice:
-    """Creates a device that is wrong in the fifth of its executions, and then in one of ten at random."""
+    """Creates a device that is wrong in its fifth execution, and then in one of ten at random."""
     device = LyingDevice("sometimes", bit=30)
     device.every, device.chances, device.pause_s = 10, random.Random(9), 5e-3
     return device

@@ -1,4 +1,4 @@
-"""Clients that have an execution service answer every call, however often they have to repeat it."""
+"""Clients that get every call answered by an execution service, and repeat it if needed."""
 
 import http.client
 import random

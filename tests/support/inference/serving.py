@@ -60,7 +60,7 @@ class Serving:
 
     @property
     def status(self) -> ServiceStatus:
-        """What the service last said of itself."""
+        """The service's latest report about itself."""
         wait_until(lambda: self.lines or self.process.poll() is not None)
         assert self.lines, f"the service ended with {self.process.returncode}"
         return self.lines[-1]

@@ -21,7 +21,7 @@ def _header(name: bytes, value: bytes) -> bytes:
 
 
 def answered_pings(port: int, count: int) -> int:
-    """Sends as many pings as the server takes, and returns how many it answers before it hangs up."""
+    """Sends as many pings as the server takes, and returns the number of answers."""
     with socket.create_connection(("127.0.0.1", port), timeout=60) as found:
 
         def send() -> None:

@@ -127,7 +127,7 @@ class _Choices:
         return least
 
     def _next_step(self, on: _Bits, done: _Bits) -> tuple[NDArray[np.intp], _Bits, _Bits]:
-        """Returns the device whose queue is drained, all operations on it, and those of the step."""
+        """Returns the device whose queue is drained, its operations, and those of the step."""
         device = np.zeros(len(done), np.intp)
         own = on[0]
         for d in self._devices[1:]:

@@ -63,7 +63,7 @@ def random_dag(rng: random.Random, operations: int) -> Model:
 def random_problem(
     rng: random.Random, operations: int, devices: int, *, is_sequential: bool = False
 ) -> PlacementProblem:
-    """Returns a problem with random costs, launches and links; the first device can run everything."""
+    """Returns a problem with random costs, launches and links; the first one can run everything."""
     model = random_dag(rng, operations)
     known = [
         DeviceCosts(

@@ -348,7 +348,7 @@ class AppendingProgram(RandomProgram):
         return output
 
     def _part(self, source: int) -> int:
-        """Returns what is appended: a vector, or the first vectors of the same or of another queue."""
+        """Returns what is appended: a vector, or the first ones of the same or another queue."""
         kind = self._rng.random()
         if kind < 0.7:
             row = self._graph.value(FLOAT, (1, WIDTH))

@@ -18,7 +18,7 @@ def small_gpu() -> DeviceFacts:
 
 
 def warpgroup_facts() -> DeviceFacts:
-    """Returns the device as a GPU that has matrix instructions of warpgroups, or is said to have them."""
+    """Returns the device as a GPU with warpgroups' matrix instructions, perhaps in name only."""
     return replace(
         _own_facts(),
         kind=DeviceKind.GPU,

@@ -216,7 +216,7 @@ def _warpgroup_loop(found: "re.Match[str]") -> str:
 
 
 def without_warpgroups(text: str) -> str:
-    """Returns a text without PTX whose only instructions of warps multiply steps in local memory."""
+    """Returns a text without PTX whose only warp instructions multiply steps in local memory."""
     text, single = _WARPGROUP_MULTIPLYING.subn(_warpgroup_function, text)
     text, whole = _WARPGROUP_RUNNING.subn(_warpgroup_loop, text)
     assert single + whole == 1

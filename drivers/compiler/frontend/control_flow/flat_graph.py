@@ -178,7 +178,7 @@ class FlatGraph:
         return index
 
     def variable(self, like: int, shape: Shape | None = None) -> int:
-        """Adds a variable that has the type of an operand, and its shape unless another one is given."""
+        """Adds a variable with the type of an operand, and its shape unless another is given."""
         shape = self.shape(like) if shape is None else shape
         index = self.add_operand(
             replace(

@@ -153,7 +153,7 @@ class _Layouts:
             self.axes.clear()
 
     def _written_otherwise(self, appends: set[int]) -> set[int]:
-        """Returns the operands that something else than copies and concatenations writes or updates."""
+        """Returns the operands written or updated by others than copies and concatenations."""
         written = {
             index
             for item in each_item(self._structured.items)
@@ -189,7 +189,7 @@ class _Layouts:
         return family
 
     def _around(self, index: int, axis: int) -> tuple[object, ...]:
-        """Returns what variables of one list have in common: the lengths that do not change, and types."""
+        """Returns what variables of one list share: the lengths that do not change, and types."""
         operand, shape = self._operands[index], self._shape(index)
         others = (*shape[:axis], *shape[axis + 1 :])
         lengths = (each.key if isinstance(each, Extent) else each for each in others)

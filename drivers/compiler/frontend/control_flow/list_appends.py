@@ -172,7 +172,7 @@ class _Appends:
         return self._operands[index].dimensions or ()
 
     def _is_like(self, index: int, target: int) -> bool:
-        """Returns True if an operand is stored, and its elements are stored like those of another one."""
+        """Returns True if an operand is stored, with elements like those of another one."""
         one, other = (self._operands[each] for each in (index, target))
         return index not in self._structured.values and encoding_of(one) == encoding_of(other)
 

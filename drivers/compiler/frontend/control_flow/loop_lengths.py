@@ -67,7 +67,7 @@ class LoopLengths:
         values: Sequence[int],
         results: Sequence[int],
     ) -> bool:
-        """Opens the dimensions of a loop's values that change; returns False if there are no others."""
+        """Opens the dimensions of a loop's values that change; returns False if there are none."""
         opened = self.opened
         changed: dict[tuple[int, int], Any] = {}
         for n in sorted(changing):

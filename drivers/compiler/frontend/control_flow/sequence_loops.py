@@ -126,7 +126,7 @@ def sequence_loop(
 def two_directions(
     operation: Operation, call: Call, operands: Sequence[Operand], shape_of: Callable[[int], Shape]
 ) -> tuple[Subgraph, tuple[int, ...]] | None:
-    """Returns a graph with an operation for each direction of a long sequence, and its inputs, or None.
+    """Returns a graph with an operation per direction of a long sequence, and its inputs, or None.
 
     Args:
         operation, call, operands, shape_of: see `sequence_loop`.

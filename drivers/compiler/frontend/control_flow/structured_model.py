@@ -99,7 +99,7 @@ NewLength: TypeAlias = "int | Extent | Sum | SliceIndex | SliceSize"
 
 
 class LengthUpdate(Struct, frozen=True, kw_only=True):
-    """Sets lengths that change while the model runs; see `neurald.drivers.compiler.ir.extents.extent`.
+    """Sets lengths that change in a run; see `neurald.drivers.compiler.ir.extents.extent`.
 
     Attributes:
         lengths: the new values of symbols, which are set at the same time.

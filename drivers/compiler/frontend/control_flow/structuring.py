@@ -7,9 +7,9 @@ Each graph that control flow runs is inlined where it runs, with operands of its
   these are is found by trying: at first all are taken as unchanged, and the loop is inlined again
   with a variable for each value that did change.
 - The variables of a loop have the same shape in every turn, except for dimensions that change
-  between turns. These lengths are symbols (`neurald.drivers.compiler.ir.extents.extent`), which the program
-  sets for each turn; so are lengths that follow from data, and those of the results of an IF whose
-  sides have different ones.
+  between turns. These lengths are symbols (`neurald.drivers.compiler.ir.extents.extent`), which the
+  program sets for each turn; so are lengths that follow from data, and those of the results of an
+  IF whose sides have different ones.
 - Slices that begin at a counter get a known length (`symbolic_integers`). A concatenation of the
   elements before a slice, new elements, and the elements after it, as TensorFlow writes an element
   of a list, becomes an update of that slice.
@@ -305,7 +305,7 @@ class _Structurer:
         return results
 
     def _joined_shape(self, one: int, other: int) -> tuple[Any, ...]:
-        """Returns the shape of a result of an IF; pairs of lengths where those of its sides differ."""
+        """Returns the shape of a result of an IF; pairs of lengths where its sides differ."""
         first, second = self._flat.shape(one), self._flat.shape(other)
         if len(first) != len(second):
             raise ShapeChanges("the sides of an IF have results of different ranks")
@@ -344,7 +344,7 @@ class _Structurer:
             return self._repeated(_graphs(call), stored, origin, opens=True)
 
     def _over_sequence(self, operation: Operation, call: Call, origin: int) -> Sequence[int] | None:
-        """Adds loops for an operation over a long sequence, and returns its results; None for others."""
+        """Adds loops for an operation over a long sequence, and returns its results, or None."""
         # The first tier runs such operations in one piece.
         from neurald.drivers.compiler.frontend.control_flow.sequence_loops import (
             sequence_loop,

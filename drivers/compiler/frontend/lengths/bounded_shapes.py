@@ -230,7 +230,7 @@ class BoundedShapes:
         )
 
     def _result_shapes(self, call: Call, limited: Sequence[int]) -> list[tuple[Shape, ...]]:
-        """Returns the shapes of the results with the upper bound, one row more, one row, and none."""
+        """Returns the results' shapes with the upper bound, one row more, one row, and no row."""
         found = []
         for change in _CHANGES:
 
@@ -301,7 +301,7 @@ class BoundedShapes:
         raise self._unsupported(call)
 
     def _rows(self, call: Call, limit: Limit, shapes: Sequence[Shape]) -> tuple[int, int]:
-        """Returns the dimension of a result's rows, and how many of them there are for each input's.
+        """Returns the dimension of a result's rows, and how many there are for each input's.
 
         Args:
             call: the operation.
@@ -346,7 +346,7 @@ class BoundedShapes:
         return self._builder.compute((len(shape),), body)
 
     def _of_lengths(self, call: Call, lower: Lowering) -> Sequence[BoundedValue]:
-        """Lowers an operation on lengths: one that only moves them, or that makes so many results."""
+        """Lowers an operation on lengths: one that moves them, or that makes so many results."""
         kind = call.binding.type
         if kind in _SEGMENT_REDUCTIONS:
             found = self._lengths.get(call.index("count"), ())

@@ -141,7 +141,7 @@ class DataLengths:
         self._with_hints(ways)
 
     def _with_hints(self, ways: Sequence[Callable[[], None]]) -> None:
-        """Adds operations with lengths from data, for which several hints are tried in several ways."""
+        """Adds operations with lengths from data; tries several hints in several ways."""
         failed: BadData | None = None
         for add, hint in product(ways, _DATA_HINTS):
             self._data_hint = hint
@@ -183,7 +183,7 @@ class DataLengths:
         self.append(self._with_lengths(operation, lengths), shapes, graph, origin)
 
     def _needed(self, operation: Operation, lengths: Mapping[int, Array]) -> int | None:
-        """Returns the next input that the shapes of the results depend on, and that is not known yet.
+        """Returns the next unknown input that the shapes of the results depend on.
 
         Other integers need not be lengths: they may be negative, for example.
         """
@@ -216,7 +216,7 @@ class DataLengths:
         return values
 
     def _shapes(self, operation: Operation, lengths: Mapping[int, Array]) -> Sequence[Shape]:
-        """Returns the shapes of the results of an operation whose inputs at some positions are lengths."""
+        """Returns the results' shapes of an operation with lengths as inputs at some positions."""
         try:
             call = self._flat.call(self._with_lengths(operation, lengths))
             return DEFINITIONS[operation.type].output_shapes(call)
@@ -231,7 +231,7 @@ class DataLengths:
         return replace(operation, inputs=tuple(inputs))
 
     def _settle(self, lengths: Sequence[Array], shape: Sequence[Any], declared: Sequence[int]) -> bool:
-        """Replaces lengths by those that a result needs, such as declared ones; the program checks them.
+        """Replaces lengths by needed ones, such as declared lengths; the program checks them.
 
         Args:
             lengths: the lengths, which are replaced.
@@ -255,7 +255,7 @@ class DataLengths:
         return found
 
     def _complete(self, lengths: Array, shape: Shape) -> None:
-        """Replaces one of the lengths of a reshaped operand, or -1, by the only one that it can have.
+        """Replaces a length of a reshaped operand, or -1, by the only one that it can have.
 
         Raises:
             BadData: there is none for the hints.
@@ -279,7 +279,7 @@ class DataLengths:
         self._flat.regions[-1].items.append(LengthUpdate(guards=(guard,)))
 
     def _with_stored_inputs(self, operation: Operation) -> Operation:
-        """Returns an operation whose inputs are stored, except for those on which its shape depends."""
+        """Returns an operation whose inputs are stored, except those that its shape depends on."""
         inputs = list(operation.inputs)
         for position, index in enumerate(operation.inputs):
             if index in self._flat.parts:
@@ -315,7 +315,7 @@ class DataLengths:
         return variable
 
     def realized(self, index: int) -> int:
-        """Returns an operand that is computed: a slice with a length that depends on data is added."""
+        """Returns a computed operand: adds a slice with a length that depends on data."""
         part = self._flat.parts.get(index)
         if part is None:
             return index
@@ -437,7 +437,7 @@ class DataLengths:
         return symbol
 
     def _own_symbol(self, length: Any) -> Any:
-        """Returns a length as a symbol, which is set here if it is none: code for symbols is valid for 0.
+        """Returns a length as a symbol, and sets one if it has none; code for symbols permits 0.
 
         Raises:
             BadData: its hint cannot be that of a symbol.
@@ -462,7 +462,7 @@ class DataLengths:
 
 
 def _solved(length: Extent, part: Any, wanted: int) -> int | None:
-    """Returns the number for which a length is as wanted if it is a multiple of it plus a number, or None."""
+    """Returns x if `length` is factor · part + rest and equals `wanted` for part = x, or None."""
     factor = length.hint // part.hint if isinstance(part, Extent) and part.hint else 0
     rest = length - factor * part
     if not factor or isinstance(rest, Extent) or (wanted - rest) % factor:

@@ -116,7 +116,7 @@ class KeptVariants:
         variant: PreparedWithOperands | OpenVariant,
         uses: "VariantUses | None" = None,
     ) -> None:
-        """Keeps a variant, in place of the one for the same shapes, and drops others if necessary."""
+        """Keeps a variant, in place of one for the same shapes, and drops others if necessary."""
         self.end_uses(shapes)
         self._count(self._kept.get(shapes), -1)
         if isinstance(variant, OpenVariant):
@@ -136,7 +136,7 @@ class KeptVariants:
             self._limit_bytes()
 
     def _limit_bytes(self) -> None:
-        """Drops variants that share code for any lengths until the others have few bytes of their own."""
+        """Drops variants that share code for any lengths until the others own few bytes."""
         found = [
             (shapes, 0 if each.own_bytes is None else each.own_bytes())
             for shapes, each in self._kept.items()

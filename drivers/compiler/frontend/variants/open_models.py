@@ -44,7 +44,7 @@ class OpenModel(Protocol):
     def execute(
         self, shapes: Sequence[Shape | None], request: Request, options: ExecuteOptions
     ) -> ExecutionResult | None:
-        """Executes a request in memory that executions of all shapes share; see `PreparedModel.execute`.
+        """Executes a request in memory shared by all shapes; see `PreparedModel.execute`.
 
         Args:
             shapes: the shapes of its inputs.

@@ -1,4 +1,4 @@
-"""Compiles models with unspecified dimensions, for any lengths of them or for those of an execution."""
+"""Compiles models with unspecified dimensions for any lengths, or for those of an execution."""
 
 import contextlib
 import logging
@@ -228,7 +228,7 @@ class SpecializingModel(InProcessModel):
         return None
 
     def _count_open(self, shapes: tuple[Shape | None, ...]) -> None:
-        """Counts a use of code for any lengths, and has the model compiled for shapes that are frequent."""
+        """Counts a use of code for any lengths, and has the model compiled for frequent shapes."""
         if self._specialize is None:
             return
         counts = self._open_uses
@@ -242,7 +242,7 @@ class SpecializingModel(InProcessModel):
     def _repeated(
         self, shapes: tuple[Shape | None, ...]
     ) -> "tuple[PreparedWithOperands | None, VariantUses | None]":
-        """Returns the variant for what repeats executions, which keeps it, and what counts its uses.
+        """Returns the variant for what repeats executions and keeps it, and what counts its uses.
 
         Returns None if something has to be compiled first.
         """
@@ -253,7 +253,7 @@ class SpecializingModel(InProcessModel):
     def _at_once(
         self, shapes: tuple[Shape | None, ...]
     ) -> "tuple[PreparedWithOperands | None, VariantUses | None]":
-        """Returns the variant for new shapes, and what counts its uses, if nothing has to be compiled."""
+        """Returns the variant for new shapes, and what counts its uses, if nothing is compiled."""
         opened = self._opened_for(shapes)
         if opened is None:
             return None, None

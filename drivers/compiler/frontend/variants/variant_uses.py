@@ -38,7 +38,7 @@ class VariantUses:
                 self._improve = improve
 
     def counted_call(self, function: Callable[..., object]) -> Callable[..., object]:
-        """Returns a function that counts its calls, and returns None for those after the variant's end.
+        """Returns a function that counts its calls, and returns None after the variant's end.
 
         Calls for which it returns None otherwise, such as those on other shapes, are not counted.
         """

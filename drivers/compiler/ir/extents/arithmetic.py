@@ -73,7 +73,7 @@ def quotient(scope: TermScope, dividend: Any, divisor: Any) -> Any:
 
 
 def _nested_quotient(rest: Any, divisor: Any) -> tuple[Any, int] | None:
-    """Returns the dividend and the divisor of (x // m + k) // n as one quotient, or None for others.
+    """Returns the dividend and the divisor of (x // m + k) // n as one quotient, or None.
 
     That is (x + k × m) // (m × n), as sizes are halved by several layers of a network.
     """

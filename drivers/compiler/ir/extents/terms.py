@@ -146,7 +146,7 @@ def _without_remainders(extent: Polynomial) -> Any:
 
 
 def _range_without_quotients(extent: Polynomial) -> tuple[int, int] | None:
-    """Returns bounds in which x // n is (x - x % n) / n, so that lengths cancel; None without quotients.
+    """Returns bounds in which x // n is (x - x % n) / n, so that lengths cancel, or None.
 
     In n - 2 · (n // 2), for example, n occurs only once.
     """

@@ -83,7 +83,7 @@ def _sort_key(score: Expression) -> Expression:
 
 
 def _proposals(call: Call, builder: Builder) -> tuple[BoundedValue, ...]:
-    """Lowers GENERATE_PROPOSALS: ranks the boxes of each image, and selects from the ranked ones."""
+    """Lowers GENERATE_PROPOSALS: ranks the boxes of each image, and selects from them."""
     require_proposal_shapes(call)
     boxes, given = _moved(call, builder), to_nhwc(builder, builder.value(call, "scores"), is_nchw(call))
     images, count, _ = boxes.shape

@@ -179,7 +179,7 @@ class _Element:
 
 
 def _limited(times: float, fraction: float) -> float:
-    """Returns how often an expression is evaluated that is only needed for a fraction of indices."""
+    """Returns how often an expression is evaluated that only a fraction of indices needs."""
     return min(times, fraction * max(1.0, times))
 
 

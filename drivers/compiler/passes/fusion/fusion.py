@@ -403,7 +403,7 @@ class _Fusion:
         )
 
     def _may_write(self, value: Value) -> bool:
-        """Returns True if a value is computed by a procedure, which can write to an output instead."""
+        """Returns True if a procedure computes a value, and can write to an output instead."""
         producer = self._kernels.get(value)
         if producer is None or value in self._stored:
             return False

@@ -1,4 +1,4 @@
-"""Joins a kernel and a reader of its value into one kernel, which computes the value where it is read."""
+"""Joins a kernel and a reader of its value to one kernel, which computes the value when read."""
 
 from neurald.drivers.compiler.ir.expression import (
     Constant,
@@ -93,7 +93,7 @@ def inlined(producer: Kernel, reader: Kernel) -> Kernel | None:
 
 
 def rearranged(reader: Kernel, before: Kernel, after: Kernel) -> Kernel:
-    """Returns a reader of a value that loads it from another one, with its axes in another order."""
+    """Returns a reader of a value that loads it from another one, with its axes reordered."""
     positions = [before.axes.index(each) for each in after.axes]
 
     def replacement(expression: Expression) -> Expression | None:

@@ -47,7 +47,7 @@ class ByteQuotient(Struct, frozen=True, kw_only=True):
 
 
 def byte_quotient_of(expression: Apply, target: Target) -> ByteQuotient | None:
-    """Matches an expression that `byte_quotient` computes on a target; None if it does not match."""
+    """Matches an expression that `byte_quotient` computes on a target; otherwise None."""
     is_byte = expression.op is Op.CONVERT and expression.type in (Scalar.INT8, Scalar.UINT8)
     if not is_byte or target.machine != "x86_64" or target.vector_bytes != _REGISTER_BYTES:
         return None
@@ -109,7 +109,7 @@ def _rounded(words: Vector, offset: int, doubled: str) -> str:
 
 
 def _ordered(v: Vector, packed: str, count: int) -> str:
-    """Orders bytes of which each half of a register has four of each of the packed registers of floats."""
+    """Orders bytes: each half of a register has four of each of the packed registers of floats."""
     groups = count // 4
     kind, source = f"<{groups} x i32>", f"<{count} x i8>"
     order = ", ".join(f"i32 {position % 2 * (groups // 2) + position // 2}" for position in range(groups))

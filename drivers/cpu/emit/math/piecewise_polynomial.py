@@ -109,7 +109,7 @@ def _centre(function: Callable[[float], float], middle: float) -> float:
 
 
 def piecewise(f: Floats, of: PiecewisePolynomial, a: str) -> str:
-    """Evaluates the function for 0 ≤ a ≤ its end, on vectors with tables of as many entries as parts.
+    """Evaluates the function for 0 ≤ a ≤ its end, on vectors with as many table entries as parts.
 
     The result for NaN is NaN.
     """
@@ -133,7 +133,7 @@ def piecewise(f: Floats, of: PiecewisePolynomial, a: str) -> str:
 
 
 def evenly_piecewise(f: Floats, step: float, coefficients: tuple[tuple[float, ...], ...], a: str) -> str:
-    """Evaluates the function of `even_pieces` for 0 ≤ a ≤ its end, with a step that is a power of two.
+    """Evaluates the function of `even_pieces` for 0 ≤ a ≤ its end, with a power of two as step.
 
     The result for NaN is NaN.
     """

@@ -64,7 +64,7 @@ def tanh(v: Vector, element: str, x: str) -> str:
 
 
 def tanh_of_half(expression: Apply) -> Expression | None:
-    """Matches TANH of a float16 in FLOAT32 that is rounded to float16; returns the number in FLOAT32, or None."""
+    """Matches TANH of a float16 in FLOAT32, rounded to float16; returns the number, or None."""
     if expression.op is not Op.CONVERT or expression.type is not Scalar.FLOAT16:
         return None
     (curve,) = expression.arguments
@@ -76,7 +76,7 @@ def tanh_of_half(expression: Apply) -> Expression | None:
 
 
 def tanh_for_half(v: Vector, x: str) -> str:
-    """Computes the hyperbolic tangent of a float16 in FLOAT32, exact enough to be rounded to float16."""
+    """Computes the hyperbolic tangent of a float16 in FLOAT32, exact enough to round to it."""
     f = Floats(v, FLOAT.element)
     x = f.cut(x, -_TANH_HALF_END, _TANH_HALF_END)
     square = f.multiply(x, x)
@@ -114,7 +114,7 @@ def has_risen(v: Vector) -> bool:
 
 
 def risen_curve(v: Vector, op: Op, x: str) -> str:
-    """Computes 1 + tanh(x) with an error of at most 5 ULP, or 1 + erf(x) with one of 4e-7, in FLOAT32."""
+    """Computes 1 + tanh(x) within 5 ULP, or 1 + erf(x) within 4e-7, in FLOAT32."""
     f = Floats(v, FLOAT.element)
     if op is Op.TANH:
         return f.divide(f.number(2), _one_and_power(f, x, -2.0))
@@ -129,7 +129,7 @@ def risen_curve(v: Vector, op: Op, x: str) -> str:
 
 
 def tanh_of_log(expression: Apply) -> Expression | None:
-    """Matches TANH(LOG(e^y + c)) in FLOAT32, which is in the activation MISH; returns the sum, or None."""
+    """Matches TANH(LOG(e^y + c)) in FLOAT32, as in MISH; returns the sum, or None."""
     if expression.op is not Op.TANH or expression.type is not Scalar.FLOAT32:
         return None
     (log,) = expression.arguments
@@ -146,7 +146,7 @@ def tanh_of_log(expression: Apply) -> Expression | None:
 
 
 def tanh_of_log_curve(v: Vector, x: str) -> str:
-    """Computes tanh(ln x) = (x - 1)·(x + 1) / (x² + 1) of a positive x with an error of at most 3 ULP."""
+    """Computes tanh(ln x) = (x - 1)·(x + 1) / (x² + 1) of a positive x within 3 ULP."""
     f = Floats(v, FLOAT.element)
     # The result is 1 long before the square is infinite.
     x = f.at_most(x, 2.0**40)

@@ -332,7 +332,7 @@ class Binder:
         return None if index in self.results and index not in self.known else self._scope.value(index)
 
     def _copies(self, operation: Operation) -> list[BoundCall] | None:
-        """Returns the calls that write the results of a computed operation to outputs of the graph."""
+        """Returns the calls that write a computed operation's results to outputs of the graph."""
         calls: list[BoundCall] = []
         for index in operation.outputs:
             if index in self.known:
@@ -363,7 +363,7 @@ class Binder:
         return calls
 
     def _form(self, operation: Operation) -> tuple[object, ...] | None:
-        """Returns all that its binding depends on but the numbers of operands; None if that is much.
+        """Returns all that its binding depends on but operands' numbers; None if that is much.
 
         Networks repeat operations of few forms.
         """
@@ -447,7 +447,7 @@ class Binder:
 
 
 def _can_repeat(calls: Sequence[BoundCall], indexes: Collection[int]) -> bool:
-    """Returns True if calls have the operands of their operation only, and no messages, which name them."""
+    """Returns True if calls have only their operation's operands, without messages about them."""
     arguments = [each for call in calls for each in call.arguments if isinstance(each, int)]
     return not any(call.messages for call in calls) and {*indexes}.issuperset(arguments)
 

@@ -142,7 +142,7 @@ def element_call(
     extra: tuple[BoundConstant, ...] = (),
     messages: tuple[str, ...] = (),
 ) -> list[BoundCall]:
-    """Returns the call of a function of elements, whose operands are repeated to the output's shape.
+    """Returns the call of a function of elements, with operands repeated to the output's shape.
 
     Args:
         scope: the scope of the operation.

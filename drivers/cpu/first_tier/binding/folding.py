@@ -119,7 +119,7 @@ class Folding:
         )
 
     def _are_integers(self, operation: Operation) -> bool:
-        """Returns True if an operation has integers as inputs and outputs, and gives the same again."""
+        """Returns True if an operation of integers to integers always gives the same results."""
         if not operation.inputs:
             return False
         for index in (*operation.inputs, *operation.outputs):
@@ -156,7 +156,7 @@ class Folding:
         return True
 
     def _infer(self, operation: Operation, call: Call) -> bool:
-        """Notes the shapes of the results, as far as they are known; returns False if they are wrong."""
+        """Notes the known shapes of the results; returns False if they are wrong."""
         definition = DEFINITIONS.get(operation.type)
         if definition is None:
             return True

@@ -63,7 +63,7 @@ def nest(
 
 
 def merged_loops(shape: Shape, strides: Sequence[Sequence[int]]) -> list[Loop]:
-    """Returns loops over elements, the inner one last, where those that are one for all operands are.
+    """Returns loops over elements, the inner one last, joined where all operands permit.
 
     Args:
         shape, strides: see `nest`.

@@ -136,5 +136,5 @@ Bind: TypeAlias = Callable[[BindingScope, Call], list[BoundCall]]
 
 
 def bound_by(bind: Bind, *names: str) -> dict[OperationType, Bind]:
-    """Returns a part of a table of bindings: the operations with these names, bound by one function."""
+    """Returns a part of a table of bindings: operations with these names, by one function."""
     return {OperationType[name]: bind for name in names}

@@ -92,7 +92,7 @@ def _approximate_gelu(x: Expression) -> Expression:
 def _nearest_step(
     x: Expression, low: Expression, high: Expression, inverse: Expression, scale: Expression
 ) -> Expression:
-    """Returns the nearest of the values from `low` to `high` that are multiples of `scale` apart."""
+    """Returns the nearest of the values from `low` to `high` at multiples of `scale`."""
     return apply(Op.ROUND_AWAY, (clamp(x, low, high) - low) * inverse) * scale + low
 
 

@@ -100,12 +100,12 @@ class KernelWriter:
             yield item.index
 
     def blocks(self) -> tuple[str, str]:
-        """Returns the range of elements of the work items, which are blocks of `word(0)` elements."""
+        """Returns the range of elements of the work items, blocks of `word(0)` elements."""
         code = self.code
         return multiple(code, "%begin", BLOCK), self.least(multiple(code, "%end", BLOCK), self.word(0))
 
     def each_element(self, v: Vector, first: str, last: str, write: Callable[[Vector, str], None]) -> None:
-        """Writes loops over elements: over vectors, ever shorter ones, and single elements that are left.
+        """Writes loops over elements: over vectors, shorter ones, and the remaining elements.
 
         Args:
             v: writes vectors of that width.

@@ -135,7 +135,7 @@ class AttentionPlan(Struct, frozen=True, kw_only=True):
 
     @property
     def scale(self) -> float:
-        """A power of two that keeps sums of at most as many values as a row has from overflowing."""
+        """A power of two that keeps sums of as many values as a row has from overflowing."""
         return math.ldexp(1.0, -self.rows.length.bit_length())
 
     @property
@@ -212,7 +212,7 @@ def _plan(
 
 
 def _common_factor(rows: RowWiseKernel) -> Expression | None:
-    """Returns the factor that all weights of a softmax have in common, if the kept element is the other."""
+    """Returns the common factor of a softmax's weights, if the kept element is the other factor."""
     body, along = rows.kernel.body, rows.kernel.axes[-1]
     if isinstance(rows.length, Extent) or rows.kept is None or rows.kept is not rows.reductions[-1]:
         return None

@@ -21,7 +21,7 @@ _ROWS_OFFSET = 48
 
 
 def configure(code: Instructions, shapes: Mapping[int, tuple[int, int]]) -> None:
-    """Sets the shapes of this thread's tile registers: rows, which may be open, and words of a row."""
+    """Sets the shapes of this thread's tile registers: rows, perhaps open, and words of a row."""
     rows, columns = [0] * (2 * _REGISTERS), [0] * (2 * _REGISTERS)
     for register, (height, words) in shapes.items():
         # Open numbers of rows are stored below.
@@ -56,7 +56,7 @@ def store_tile(code: Instructions, register: int, pointer: str, distance: int) -
 
 
 def multiply_tiles(code: Instructions, operation: str, sums: int, left: int, right: int) -> None:
-    """Adds the product of two tiles, as an operation such as `tdpbusd` multiplies them, to a third."""
+    """Adds the product of two tiles by an operation such as `tdpbusd` to a third one."""
     _call(code, operation, f"i8 {sums}, i8 {left}, i8 {right}")
 
 

@@ -97,7 +97,7 @@ class WindowDimension(Struct, frozen=True, kw_only=True):
         ]
 
     def _last_taps(self, limit: int) -> list[range]:
-        """Returns those at the last positions, of which the last one's window sees `limit` elements."""
+        """Returns those at the last positions, the last one with a window on `limit` elements."""
         return [
             range(max(0, min(self.taps, -(-each // self.dilation))))
             for each in range(limit, self._reach, self.stride)
@@ -117,7 +117,7 @@ class Border(Struct, frozen=True, kw_only=True):
 
 
 def _cases(number: int, most: int | None = None) -> list[tuple[int, int]]:
-    """Returns the values of a number, each with 1 for the lengths for which it has this value, else 0.
+    """Returns the values of a number, each with 1 for the lengths that give it, else 0.
 
     All values of at least `most` are one case. If there are too many cases, the value becomes part
     of the lengths for which the code is valid.

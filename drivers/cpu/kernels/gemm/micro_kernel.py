@@ -370,7 +370,7 @@ class FloatMicroKernel:
                 sums[at_sum] = v.fma("float", factor, column_weights, sums[at_sum])
 
     def _far_positions(self, source: str, count: int) -> list[str]:
-        """Returns the addresses of the columns of a tile, if their distance is only known at run time.
+        """Returns the addresses of a tile's columns, if their distance is known at run time only.
 
         Four of them share a register, since instructions add multiples of another one to it.
         """

@@ -261,7 +261,7 @@ def pack_panel_at_run_time(
 def copy_panel_at_run_time(
     code: Instructions, target: Target, product: WindowedProduct, tile: Tile, source: str, memory: str
 ) -> None:
-    """Copies a panel of FLOAT32 weights whose channels are contiguous; see `pack_panel_at_run_time`."""
+    """Copies a panel of FLOAT32 weights with contiguous channels; see `pack_panel_at_run_time`."""
     v = Vector(code, target, tile.lanes)
     kind, row_bytes = v.type("float"), product.weights.term_step * _FLOAT_BYTES
     with code.loop("0", str(product.terms)) as loop:

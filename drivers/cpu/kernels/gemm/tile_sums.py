@@ -1,4 +1,4 @@
-"""A tile of a Winograd convolution as sums of products, for the few whose results are not all finite.
+"""A tile of a Winograd convolution as sums of products, for results that are not finite.
 
 Winograd's sums have terms of pixels that cancel, which infinite pixels do not: their results would
 be NaN. The weights of the window follow from the transformed ones, so that no others are kept.

@@ -369,7 +369,7 @@ class _WinogradWriter:
                 )
 
     def _corner(self, place: tuple[str, str, str]) -> tuple[str, list[str]]:
-        """Returns the address of a tile's first pixel, and its row and column, which may be negative.
+        """Returns the address of a tile's first pixel, and its row and column, perhaps negative.
 
         Args:
             place: the image, row and column of the tile.

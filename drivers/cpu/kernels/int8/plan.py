@@ -228,7 +228,7 @@ class ProductPlan(Struct, frozen=True, kw_only=True):
 
     @property
     def may_have_nibbles(self) -> bool:
-        """True if weights of 4 bits may be packed in pairs, and their memory decides about the time.
+        """True if weights of 4 bits may be packed in pairs, and memory decides about the time.
 
         The sums are those of weights times 16, which must fit in 32 bits.
         """
@@ -372,7 +372,7 @@ def plan_of(product: WindowedProduct, scheme: Scheme, *, is_direct: bool) -> Pro
 
 
 def _typical(length: int, scheme: Scheme) -> int:
-    """Returns a length that decides for all lengths; of long ones, one that fills tile registers."""
+    """Returns a length that decides for all lengths; of long ones, one for full tile registers."""
     known = estimate(length)
     if not isinstance(length, Extent) or not scheme.has_tiles or known <= TILE_ROWS:
         return known
@@ -401,7 +401,7 @@ def plan_of_small_images(plan: ProductPlan) -> tuple[int, int, ProductPlan] | No
 
 
 def _plan_of_narrow_images(plan: ProductPlan) -> tuple[int, int, ProductPlan] | None:
-    """Returns the plan for images of which several rows are computed at once; see `plan_of_small_images`.
+    """Returns the plan for several rows of an image at once; see `plan_of_small_images`.
 
     Two of their rows have at most as many positions as tile registers.
     """
@@ -415,7 +415,7 @@ def _plan_of_narrow_images(plan: ProductPlan) -> tuple[int, int, ProductPlan] | 
 
 
 def _pitch(rows: WindowDimension, columns: WindowDimension, row: int, pixel: int) -> int:
-    """Returns the distance of rows, as a multiple of that of neighbouring positions; 0 if it is none.
+    """Returns rows' distance, as a multiple of that of neighbouring positions; 0 if it is none.
 
     Args:
         rows, columns: movement of windows.
@@ -459,7 +459,7 @@ def _units(scheme: Scheme, vectors: int, sizes: tuple[int, int, int]) -> tuple[i
 
 
 def _even_units(height: int, most: int) -> tuple[int, int]:
-    """Returns the rows per unit, at most `most`, such that units have similar heights; and their number."""
+    """Returns the rows per unit, at most `most`, for units of similar heights; and their number."""
     units = -(-height // most)
     return -(-height // units), units
 

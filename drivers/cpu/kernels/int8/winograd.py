@@ -366,7 +366,7 @@ class _WinogradWriter:
 
     @contextmanager
     def _each_tile(self, first: str) -> Iterator[tuple[str, str, list[str]]]:
-        """Loops over the tiles of a block; yields a tile's number, its image, and its first row and column.
+        """Loops over the tiles of a block; yields number, image, and first row and column.
 
         Tiles beyond the last one repeat it.
         """

@@ -1,4 +1,4 @@
-"""Combines weighted rows of a table: consecutive ones of a destination are added in scratch memory."""
+"""Combines weighted rows of a table, and adds those of one destination in scratch memory."""
 
 from collections.abc import Callable
 
@@ -105,7 +105,7 @@ class _RowWriter:
         return code.fresh(f"or i1 {is_last}, {differs}")
 
     def _add_row(self, lookup: str, weight: str, begins: str) -> None:
-        """Adds a weighted row to the sum; indices outside of the table give its first or last row."""
+        """Adds a weighted row to the sum; indices outside the table give its first or last."""
         code = self._code
         code.declarations.update(f"declare i64 @llvm.{name}.i64(i64, i64)" for name in ("smin", "smax"))
         wide = code.fresh(f"sext i32 {lookup} to i64")

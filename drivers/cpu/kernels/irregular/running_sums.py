@@ -154,7 +154,7 @@ class _SumWriter:
             rest.results = [after]
 
     def _scanned(self, start: str, number: str, before: str) -> str:
-        """Writes the sums of a vector; returns the sum of everything up to its end, in all lanes."""
+        """Writes the sums of a vector; returns the sum of all up to its end, in all lanes."""
         lanes, is_reverse = self._lanes, self._algorithm.is_reverse
         at = total(self._code, start, self._place(number, self.size, width=lanes))
         sums = self._load(at, lanes)

@@ -146,7 +146,7 @@ class _SelectionWriter:
                 self._set("waiting", code.fresh(f"add i64 {count}, 1"))
 
     def _take(self, kind: str, waiting: str) -> None:
-        """Selects the first waiting box with the best score, and lowers the scores of the others."""
+        """Selects the first waiting box with the best score, and lowers the others' scores."""
         code = self._code
         first = self._real_element("waiting scores", "0")
         with code.loop("1", waiting, (("i64", "0"), ("float", first)), may_be_empty=True) as loop:
@@ -266,7 +266,7 @@ class _SelectionWriter:
         return [self._load("float", self._boxes, code.fresh(f"add i64 {first}, {each}")) for each in range(4)]
 
     def _overlap(self, box: list[str], other: list[str]) -> str:
-        """Returns the intersection over union, see `neurald.hal.operations.detection.suppression`."""
+        """Returns intersection over union, see `neurald.hal.operations.detection.suppression`."""
         area, own = self._area(other), self._area(box)
         sides = []
         for side in range(2):

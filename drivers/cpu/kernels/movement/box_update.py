@@ -48,7 +48,7 @@ class _BoxUpdate(Struct, frozen=True, kw_only=True):
 
     @property
     def rank(self) -> int:
-        """Number of dimensions that begin a row; the following ones are those of the update, too."""
+        """Number of dimensions that begin a row; the following ones are also the update's."""
         pairs = list(zip(self.source.shape, self.update.shape, strict=True))
         while len(pairs) > 1 and pairs[-1][0] == pairs[-1][1]:
             pairs.pop()

@@ -1,7 +1,7 @@
-"""Kernels that reduce columns, along other axes than the last one, along which memory is contiguous.
+"""Kernels that reduce columns, along other axes than the last, contiguous one.
 
-As many columns as registers hold are reduced row by row, so that memory is read in order. Narrow rows
-are reduced in two sets of accumulators, which do not wait for each other.
+As many columns as registers hold are reduced row by row, so that memory is read in order. Narrow
+rows are reduced in two sets of accumulators, which do not wait for each other.
 """
 
 import math
@@ -43,15 +43,15 @@ _LANE_BYTES: Final = 4
 _MIN_ROWS, _MAX_EXPRESSIONS = 16, 16
 #: Three quarters of the registers are accumulators. Fewer than four wait for each other.
 _MIN_INDEPENDENT = 4
-#: Bytes from which on threads share the columns, if there are fewer indices of other axes, in blocks of
-#: so many registers.
+#: Bytes from which on threads share the columns, if there are fewer indices of other axes, in
+#: blocks of so many registers.
 _MIN_SHARED_BYTES, _FEW_INDICES, _SHARED_REGISTERS = 8 << 20, 8, 4
 #: Cycles for a row of a register.
 _ROW_CYCLES = 1.0
 
 
 def routine(kernel: Kernel, target: Target) -> Routine | None:
-    """Returns the routine of a kernel without a contraction, if it reduces columns of several registers."""
+    """Returns the routine of a kernel that only reduces columns of several registers."""
     if kernel.requirements or kernel.limit is not None or _reduction(kernel) is None:
         return None
     kernel = simplify_axes(narrow_int64(kernel))
@@ -134,7 +134,7 @@ class _Columns:
                 self._finish({**names, self._along: start}, each)
 
     def _starts(self, block: str) -> list[str]:
-        """Returns where the registers of a block begin; the last ones begin earlier to stay in the row."""
+        """Returns where a block's registers begin; the last ones begin early to stay in the row."""
         lanes, length = self._v.lanes, self._along.extent
         places = [number * lanes for number in range(self.registers)]
         if self.extents[-1] == 1:

@@ -150,7 +150,7 @@ def _is_candidate(kernel: Kernel) -> bool:
 
 
 def _arranged(kernel: Kernel) -> tuple[Kernel, tuple[Reduce, ...]] | None:
-    """Returns a kernel with rows along its last axis and their reductions, or None if it has another form."""
+    """Returns a kernel with rows along its last axis and their reductions; otherwise None."""
     if not _is_candidate(kernel):
         return None
     kernel = simplify_axes(narrow_int64(kernel))

@@ -85,7 +85,7 @@ def routine(kernel: Kernel, reductions: Sequence[Reduce], target: Target, *, ste
 
 
 def _is_contiguous(expression: Expression, along: Axis) -> bool:
-    """Returns True if an element, outside its reductions, loads what lies beside that of the last one.
+    """Returns True if an element loads, outside reductions, what lies beside the last one's.
 
     Tables are exempt.
     """

@@ -62,7 +62,7 @@ class GrowingCall:
         self._run: Callable[..., object] = lambda: False
 
     def bind(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
-        """Lets `run` use memory at these addresses, which does not overlap and has room for the outputs."""
+        """Sets the memory for `run`, which does not overlap and has room for the outputs."""
         self._ports = self._new_ports()
         places = [(address, 0) for address in (*inputs, *outputs)]
         self._outputs = outputs

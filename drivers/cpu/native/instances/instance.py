@@ -299,7 +299,7 @@ class Instance:
         return self._loop_deadlines
 
     def bind_argument(self, number: int, address: int) -> None:
-        """Sets the address of an argument, numbered over all calls and then over all instructions."""
+        """Sets the address of an argument, numbered over all calls, then all instructions."""
         self._records.bind_argument(number, address)
 
     def run_from(
@@ -331,7 +331,7 @@ class Instance:
         return self._records.program[position].number
 
     def stopped(self, result: int) -> KernelCall | Instruction:
-        """Returns what the step was doing when it was stopped; see `run` for the errors it raises."""
+        """Returns what the step was doing when it was stopped; raises the errors of `run`."""
         return self._failed(result)
 
     def _failed(self, result: int) -> KernelCall | Instruction:

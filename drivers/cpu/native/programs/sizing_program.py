@@ -8,13 +8,13 @@ Layouts (words of 64 bits):
     sum       number of terms; for each of them its factor, the number of atoms, and these
     program   numbers of open dimensions, divisions, guards, values, and values that must not be
               negative; the least and the greatest length of each open dimension; kind, dividend and
-              divisor of each division; relation, whether it holds, and sum of each guard; the sum of
-              each value; the values that must not be negative
-    step      numbers of values, ports, arguments, calls, extents and sizes of scratch memory; for each
-              value how many sizes it has, and these; for each port its value, or -1, its size, the
-              bytes of an element, its rank and its dimensions; for each argument its value and the
-              offset in it, or -1 and an offset that does not change; for each call its work items and
-              the cost of one (a double); the extents; the sizes of scratch memory
+              divisor of each division; relation, whether it holds, and sum of each guard; the sum
+              of each value; the values that must not be negative
+    step      numbers of values, ports, arguments, calls, extents and sizes of scratch memory; for
+              each value how many sizes it has, and these; for each port its value, or -1, its size,
+              the bytes of an element, its rank and its dimensions; for each argument its value and
+              the offset in it, or -1 and an offset that does not change; for each call its work
+              items and the cost of one (a double); the extents; the sizes of scratch memory
     plan      bytes of the arena; the offset of each value; the bytes that it has
     sizes     bytes of scratch memory; sum of the costs (a double); for each port its offset in the
               arena, or -1, its size and its dimensions; the offset of each argument; for each call
@@ -34,7 +34,7 @@ SIZING_FUNCTIONS: Final = ("neurald_evaluate", "neurald_size")
 
 
 class SizeRefusal(IntEnum):
-    """Why a step has no sizes: a value has more bytes than the plan has for it, or numbers are wrong."""
+    """A step has no sizes: a value has more bytes than planned, or numbers are wrong."""
 
     NO_ROOM = 1
     OUTSIDE = 2

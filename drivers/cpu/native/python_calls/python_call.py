@@ -391,7 +391,7 @@ class StepPorts:
         words[first + _COUNT] = math.prod(shape)
 
     def place(self, position: int, own: int, alignment: int) -> None:
-        """Gives an input or output another address in the arena, which the step's arguments have, too.
+        """Gives an input or output, and the step's arguments, another address in the arena.
 
         Args:
             position, own, alignment: see `resize` and `StepPort`.

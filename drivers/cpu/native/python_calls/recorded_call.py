@@ -270,7 +270,7 @@ def _word(value: Any) -> int:
 
 
 def call_recorder(function: int) -> Make | None:
-    """Returns what makes recorders with a native function; None if the interpreter is another one."""
+    """Returns what makes recorders with a native function; None for another interpreter."""
     if not python_table() or not _has_layout():
         return None
     return lambda capacity, asked: NativeRecorder(function, capacity, asked)

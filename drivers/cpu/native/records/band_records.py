@@ -27,7 +27,7 @@ _MIN_CODE_CACHE_BYTES: Final = 48 << 10
 
 
 def chosen(banded: Sequence[BandedCalls], threads: int, costs_ns: Sequence[float]) -> dict[int, BandedCalls]:
-    """Returns sequences of kernels for a number of threads that do not overlap, by their first kernel.
+    """Returns sequences of kernels that do not overlap, by their first kernel.
 
     Args:
         banded: the sequences; longer ones come first.

@@ -265,7 +265,7 @@ class StepRecords:
         extents[:] = sizes.extents
 
     def _divided(self, sizes: StepSizes) -> Array:
-        """Returns what `_sizes` does for other sizes, of calls whose numbers of work items do not change.
+        """Returns `_sizes` for other sizes, of calls whose numbers of work items stay.
 
         The calls of a small step are not looked at one by one.
         """
@@ -292,7 +292,7 @@ class StepRecords:
 
     @cached_property
     def _parts(self) -> tuple[Array, Array, Array, Array]:
-        """What `fit` changes: words of the records, arguments and extents; and the arguments' buffers."""
+        """The parts that `fit` changes: words of records, arguments and extents, and buffers."""
         words, bases = self._word_array, self._bases(self.address)
         records = words[STEP_WORDS : self._table].reshape(-1, RECORD_WORDS)
         end = self._table + len(self.executable.calls.bases)
@@ -314,7 +314,7 @@ class StepRecords:
         self.words[_POOL] = self._team.pool()
 
     def limit(self, limits: tuple[int, int, int]) -> None:
-        """Sets the address of the cancellation, the deadline and the loop timeout of the next runs."""
+        """Sets the cancellation's address, the deadline and the loop timeout of the next runs."""
         self.words[_CANCELLATION : _LOOP_TIMEOUT + 1] = array.array(WORD, limits)
 
     def begin_at(self, position: int) -> None:
@@ -322,7 +322,7 @@ class StepRecords:
         self.words[_FIRST] = position
 
     def bind_argument(self, number: int, address: int) -> None:
-        """Sets the address of an argument, numbered over all calls and then over all instructions."""
+        """Sets the address of an argument, numbered over all calls, then all instructions."""
         self.words[self._table + number] = address
 
     def select(self, record: int, count: int) -> None:

@@ -97,7 +97,7 @@ def _appended(graph: FusedGraph, kernels: dict[Value, Kernel], loaded: Load, col
 
 
 def appended_rows(loaded: Load, column: Axis) -> tuple[int, Load] | None:
-    """Returns the columns of the first of two concatenated values, and the load of the second's rows.
+    """Returns the first of two concatenated values' columns, and the load of the second's rows.
 
     Args:
         loaded: an element of keys or values.

@@ -1,4 +1,4 @@
-"""Large attention by instructions of whole warpgroups (`wgmma`) of NVIDIA's Hopper GPUs, for FLOAT16.
+"""Large attention by instructions of whole warpgroups (`wgmma`) of NVIDIA's Hopper, in FLOAT16.
 
 A warpgroup has 64 rows, a group one or two warpgroups. Queries, and the keys and values of a step,
 are copied to local memory, with chunks swizzled as the instruction expects them; it reads both
@@ -78,7 +78,7 @@ class _Tiling:
 
     @property
     def slab_pitch(self) -> int:
-        """Floats between rows of the result in local memory, such that rows begin at different banks."""
+        """Floats between rows of the result in local memory, for begins at different banks."""
         return self.features + 8
 
     @property

@@ -176,9 +176,9 @@ def value4_function(
     Args:
         kernel: the kernel with a contraction.
         arguments: those of the calling function, including all of `used_values`.
-        ahead: a value shaped like the output, of which the caller has loaded the four elements. They
-            are the argument before the kernel's, and before the numbers of the row, as they are
-            stored, see `raw4_type`.
+        ahead: a value shaped like the output, of which the caller has loaded the four elements.
+            They are the argument before the kernel's, and before the numbers of the row, as they
+            are stored, see `raw4_type`.
     """
     writer = _writer(kernel, arguments)
     if not is_multiple(kernel.shape[-1], 4) or writer.requirements:

@@ -1,4 +1,4 @@
-"""Finds values that an epilogue reads in a simple order, so that kernels can copy or load them ahead."""
+"""Finds values that an epilogue reads in a simple order, for copying or loading them ahead."""
 
 import math
 from collections.abc import Mapping
@@ -40,14 +40,14 @@ def column_reads(kernel: Kernel, rows: int) -> dict[Value, bool]:
 
 
 def element_read(kernel: Kernel) -> Value | None:
-    """Returns a value of which each load reads the element at the place of the output's; None if none."""
+    """Returns a value whose loads read the element at the place of the output's, or None."""
     row, column, all_places = _places(kernel)
     place = row * kernel.shape[-1] + column
     return next((value for value, places in all_places.items() if places == {place}), None)
 
 
 def _places(kernel: Kernel) -> tuple[Axis, Axis, Mapping[Value, set[Expression | None]]]:
-    """Returns the axes of rows and columns, and the places of each value's elements that are loaded.
+    """Returns the axes of rows and columns, and the places of each value's loaded elements.
 
     A place is the linear index of an element by these axes; None stands for that of a guarded load.
     """

@@ -1,4 +1,4 @@
-"""Recognises 8-bit numbers that are clamped and rounded sums of multiples of two other 8-bit numbers.
+"""Recognises 8-bit numbers that are clamped, rounded sums of multiples of two other ones.
 
 Additions in quantised models are: they scale both operands and the sum in fixed point, which takes
 some thirty instructions. The same sum in FLOAT32 takes two. It is used only where it gives the same
@@ -38,7 +38,7 @@ _FACTOR_MOVES, _ADDEND_MOVES, _ADDEND_STEP = (0, 1, -1, 2, -2), range(-8, 9), 3e
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RoundedSum:
-    """`first` × `factors[0]` + (`second` × `factors[1]` + `addend`), clamped and rounded to nearest, ties to even.
+    """`first` × `factors[0]` + (`second` × `factors[1]` + `addend`), clamped and rounded to even.
 
     Both additions are fused with their products, as by `fma`.
 

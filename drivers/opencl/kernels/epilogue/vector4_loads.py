@@ -88,7 +88,7 @@ class Vector4Loads:
         return Vector4(read.load4(text), is_uniform=False)
 
     def uniform(self, expression: Expression) -> str | None:
-        """Returns the text of an expression that is the same for all four columns; None for others."""
+        """Returns the text of an expression that all four columns share; None for others."""
         parts = set(walk(expression))
         if self._column in parts or any(isinstance(each, AccumulatorRef | Load) for each in parts):
             return None

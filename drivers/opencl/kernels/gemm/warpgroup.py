@@ -1,4 +1,4 @@
-"""Large matrix products by instructions of whole warpgroups (`wgmma`) of NVIDIA's Hopper GPUs, in PTX.
+"""Large matrix products by instructions of whole warpgroups (`wgmma`) of NVIDIA's Hopper, in PTX.
 
 Both matrices are copied to local memory several steps ahead, with the chunks of a row swizzled as
 the instruction expects them. It reads both from there, and its four warps have the accumulators of
@@ -151,7 +151,7 @@ _TILINGS = (
 
 
 def fits(product: GemmView, facts: DeviceFacts) -> bool:
-    """Returns True if warpgroups can multiply a product, unless its weights have too wide a range."""
+    """Returns True if warpgroups can multiply a product, except by weights of too wide a range."""
     kind = product.left.type
     return (
         facts.is_nvidia

@@ -1,4 +1,4 @@
-"""Large matrix products by warpgroups with separate roles: one copies, the others multiply and store.
+"""Large matrix products by warpgroups with two roles: one copies, the others multiply and store.
 
 A group computes several tiles. Its last warpgroup copies steps of both matrices to local memory, as
 in `warpgroup`, and runs ahead into the next tile while the others still store. Counters in local
@@ -55,7 +55,8 @@ _SLAB_ROWS = 16
 #: Registers of a work-item that copies and of one that multiplies, by the number of warpgroups that
 #: multiply. A compute unit has 65,536.
 _REGISTERS = {2: (40, 232), 3: (32, 160)}
-#: Registers besides accumulators, elements that are loaded ahead, and those that are stored together.
+#: Registers besides accumulators, elements that are loaded ahead, and those that are stored
+#: together.
 _OTHER_REGISTERS = 40
 #: Local memory that a group may have.
 _MAX_SCRATCH_BYTES = 226 * 1024
@@ -63,8 +64,8 @@ _MAX_SCRATCH_BYTES = 226 * 1024
 MAX_CANDIDATES = 6
 #: Numbers of tiles that share a depth, and the least number of steps of each.
 _SPLITS, _MIN_STEPS = (1, 2, 3, 4, 6), 4
-#: Templates for values of columns, for elements that are loaded ahead, for results that need numbers
-#: of each row, and for moments of rows.
+#: Templates for values of columns, for elements that are loaded ahead, for results that need
+#: numbers of each row, and for moments of rows.
 _COLUMN_TEMPLATES = ("copy_columns", "await_columns")
 _AHEAD_TEMPLATES = ("begin_ahead", "load_ahead")
 _ROW_TEMPLATES = ("numbers_of_row", "compute_numbers", "numbers")
@@ -240,7 +241,7 @@ class _Reads:
 
 
 def _reads_of(kernel: Kernel, product: GemmView) -> _Reads:
-    """Returns the values that are copied and loaded ahead; none unless results are computed as vectors."""
+    """Returns the values that are copied and loaded ahead; none unless results are vectors."""
     values = KernelArguments((kernel.output, *used_values(kernel)))
     is_vector = product.column_step == 0 or product.columns % 4 == 0
     if not is_vector or value4_function(kernel, values) is None:

@@ -1,4 +1,4 @@
-"""PTX of a step of a warpgroup product of FLOAT32 as sums of two TF32, the second of which is a remainder.
+"""PTX of a step of a warpgroup product of FLOAT32 as sums of TF32 and a remainder.
 
 As in `tensor_core`, only the product of both remainders is omitted, products with a remainder have
 accumulators of their own, and the main ones sum up one step. A warp reads its rows of the left

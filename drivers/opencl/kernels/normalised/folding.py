@@ -99,7 +99,7 @@ class _Folding:
         return any(self._owner(value) is output for value in kernel.inputs)
 
     def _normalisation(self, kernel: Kernel) -> tuple[Normalisation, Kernel] | None:
-        """Returns what a kernel normalises, and the kernel of its moments; None for other kernels."""
+        """Returns what a kernel normalises, and the kernel of its moments; otherwise None."""
         is_part = any(
             owner is kernel.output and value in self.kernels for value, owner in self.aliases.items()
         )

@@ -177,7 +177,7 @@ class _View:
         return maximum(total, 0.0) if is_square else total
 
     def _polynomial(self, body: Expression, column: Axis) -> dict[int, Expression | None] | None:
-        """Returns the factors of the powers of an element, None for 1; None if it is no polynomial."""
+        """Returns the factors of the powers of an element, None for 1; None if it has none."""
         found: dict[Expression, dict[int, Expression | None] | None] = {}
         for each in walk(body):
             found[each] = self._powers(each, column, found)

@@ -47,7 +47,7 @@ def _fraction16(call: Call) -> None:
 
 
 def _exponents(call: Call) -> Array:
-    """Returns (numbers - maximum) × beta: no power overflows unless beta is negative, as in TFLite."""
+    """Returns (numbers - maximum) × beta: no power overflows with beta ≥ 0, as in TFLite."""
     values, axis = real(call, "input"), call.scalar("axis")
     beta = values.dtype.type(call.scalar("beta"))
     difference: Array = (values - values.max(axis=axis, keepdims=True)) * beta

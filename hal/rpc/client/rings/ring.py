@@ -142,7 +142,7 @@ class Ring:
 
     @property
     def was_interrupted(self) -> bool:
-        """True if a signal has ended a run of an open ring before it was submitted, or after it was over.
+        """True if a signal has ended a run of an open ring before its submission or after its end.
 
         The end of such a run never comes, and what it told about the request is lost.
         """
@@ -357,7 +357,7 @@ class Ring:
         return self._arena
 
     def release_memories(self) -> None:
-        """Makes the daemon release all memories of earlier requests before it reads the next one."""
+        """Makes the daemon release all memories of earlier requests before the next one."""
         self._slots.release_all()
         for key in tuple(self._sent):
             self._drop(key)

@@ -1,4 +1,4 @@
-"""aeq.hadamard_rotation: multiplies rows with Hadamard's matrix, as AI Edge Quantizer inserts it."""
+"""aeq.hadamard_rotation: multiplies rows by Hadamard's matrix, for AI Edge Quantizer."""
 
 import numpy as np
 
@@ -43,14 +43,14 @@ def hadamard_rotation(graph: SubgraphBuilder, operator: Operator, _: Options) ->
 
 
 def _lengths(graph: SubgraphBuilder, source: int, shape: tuple[int, ...]) -> int:
-    """Returns the operand of the shape of the result, which the input determines if it is not known."""
+    """Returns the operand of the shape of the result, which the input determines if unknown."""
     if shape.count(0) > 1:
         return step(graph, OperationType.TFLITE_SHAPE, source, kind=OperandType.TENSOR_INT32)
     return graph.vector(tuple(length or -1 for length in shape))
 
 
 def _rotated(graph: SubgraphBuilder, source: int, size: int, factor: int) -> int:
-    """Multiplies the last factor of the blocks' indexes by Hadamard's matrix, and makes it the first.
+    """Multiplies the last factor of blocks' indexes by Hadamard's matrix, and makes it first.
 
     Once this has been done for all factors, they are in their order again.
     """

@@ -82,7 +82,7 @@ class BeginCall(Protocol):
 
 
 class _Details:
-    """What a handler of several methods is asked with; see `grpc.HandlerCallDetails`."""
+    """The question to a handler of several methods; see `grpc.HandlerCallDetails`."""
 
     __slots__ = ("invocation_metadata", "method")
 
@@ -178,7 +178,7 @@ class ServerCall:
             abandon()
 
     def message_follows(self, arrived: Callable[[], None]) -> None:
-        """Registers a function that is called when the message has come, or will not come any more."""
+        """Registers a function that is called when the message has come, or can no longer come."""
         self._arrived = arrived
 
     def await_message(self) -> None:
@@ -588,7 +588,7 @@ async def _messages(call: ServerCall, decode: Callable[[bytes], Any] | None) -> 
 
 
 async def _decoded(call: ServerCall, decode: Callable[[bytes], Any] | None, message: bytes) -> Any:
-    """Returns a decoded message; ends the call if it cannot be decoded, which is no failure of ours."""
+    """Returns a decoded message; ends the call if it cannot be decoded."""
     if decode is None:
         return message
     try:

@@ -302,7 +302,7 @@ class V2Service:
         )
 
     async def _stream(self, requests: AsyncIterator[bytes], context: ServerCall) -> AsyncIterator[bytes]:
-        """Answers the requests of a stream in their order, several of which are under way at once."""
+        """Answers the requests of a stream in their order, with several under way at once."""
         async with self._errors(context, _INFERENCE):
             metadata = context.invocation_metadata()
             ends_at_error = (_ENDS_AT_ERROR, "true") in metadata
@@ -357,7 +357,7 @@ class V2Service:
 
     @contextlib.asynccontextmanager
     async def _errors(self, context: ServerCall, group: str) -> AsyncIterator[None]:
-        """Turns errors of the block into the status of the call, which the client must be admitted to."""
+        """Admits the client to the call, and turns errors of the block into its status."""
         try:
             self._admit(context, group)
             yield

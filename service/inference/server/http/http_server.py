@@ -206,7 +206,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_header(name, value)
 
     def _count(self, size: int) -> None:
-        """Raises ValueError, after which the parser refuses the request, if its head is too large."""
+        """Raises ValueError, so that the parser refuses the request, if its head is too large."""
         self._parsed_bytes += size
         if self._parsed_bytes > MAX_HEAD_BYTES:
             raise ValueError(f"the head of the request has more than {MAX_HEAD_BYTES} bytes")

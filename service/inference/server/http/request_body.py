@@ -159,7 +159,7 @@ class RequestBody:
             raise ServiceError(Status.LATE, f"nothing of the request arrived for {_BODY_S:g} s") from None
 
     def _too_large(self, size: int, limit_bytes: int, *, has_tensors: bool) -> ServiceError:
-        """Returns the error for a body of at least so many bytes, which is JSON and perhaps tensors."""
+        """Returns the error for one of at least so many bytes, of JSON and perhaps tensors."""
         length = self.headers.get(HEADER_LENGTH)
         if length is not None and not length.strip(b"0"):
             reason = (

@@ -1,4 +1,4 @@
-"""Keeps the events of one request over HTTP: the parts of its body, and the end of the connection."""
+"""Keeps the events of one request over HTTP: parts of the body, and the end of the connection."""
 
 import asyncio
 from collections.abc import Callable

@@ -54,7 +54,7 @@ class RegionCalls:
         return message_type("SystemSharedMemoryRegisterResponse")()
 
     def unregister(self, name: str) -> Any:
-        """Returns a SystemSharedMemoryUnregisterResponse, whether there was such a region or not."""
+        """Returns a SystemSharedMemoryUnregisterResponse, also without such a region."""
         self._enabled().unregister(name)
         return message_type("SystemSharedMemoryUnregisterResponse")()
 

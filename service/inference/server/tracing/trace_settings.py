@@ -94,7 +94,7 @@ class TraceSettings:
         return int(self.of(model)["log_frequency"][0])
 
     def sample(self, model: str) -> tuple[str, ...]:
-        """Decides whether the next request of a model is traced; returns the levels, none if not."""
+        """Decides whether the next request of a model is traced; returns the levels, if so."""
         found = self.of(model)
         levels, rate, left = found[_LEVEL], int(found["trace_rate"][0]), int(found[_COUNT][0])
         if levels == (OFF,) or not rate or not left:

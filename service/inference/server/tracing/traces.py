@@ -111,7 +111,7 @@ class RequestTrace:
         return self._entries
 
     def _parameters(self, request: InferenceRequest) -> dict[str, Any]:
-        """Returns the entry of the parameters of a request; nothing if they are more than it may have."""
+        """Returns the entry of a request's parameters; nothing if there are too many."""
         size = sum(len(key) + len(str(value)) for key, value in request.parameters.items())
         return {"parameters": request.parameters} if 0 < size <= _MAX_PARAMETER_BYTES else {}
 

@@ -181,7 +181,7 @@ class WebApp:
 
 
 def _is_numeric(host: str) -> bool:
-    """Returns True if a host is named by its IP address, which no other site can make point here."""
+    """Returns True if a host is an IP address, which no other site can make point here."""
     name = urlsplit(f"//{host}").hostname or ""
     try:
         ip_address(name)

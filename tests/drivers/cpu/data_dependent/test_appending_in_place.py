@@ -1,4 +1,4 @@
-"""Loops append to lists in place where nothing else needs the shorter list, and copy it elsewhere."""
+"""Loops append in place where nothing else needs the shorter list, and copy it elsewhere."""
 
 import logging
 import random
@@ -228,7 +228,7 @@ def test_rows_of_heads_are_appended_in_place(
 
 
 def random_caches(seed: int) -> tuple[nd.Model, list[Array]]:
-    """Returns a loop that appends random rows to caches, copies and exchanges them; and its inputs."""
+    """Returns a loop that appends random rows to caches, copies and swaps them, with inputs."""
     rng = random.Random(seed)
     count, axis = rng.randint(1, 3), rng.choice((1, 1, 2))
     fixed = [HEADS, 0, FEATURES] if axis == 1 else [2, HEADS, 0, FEATURES]

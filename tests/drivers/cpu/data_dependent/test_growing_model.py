@@ -212,7 +212,7 @@ def test_negative_integers_beside_lengths_are_data(
 def test_declared_lengths_that_are_also_data(
     operation: nd.OperationType, declared: tuple[int, int], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """They were compared with lengths for which code is generated, so that executions ran on references."""
+    """Comparing them with lengths for which code is generated made executions use references."""
     graph = Graph()
     of = {Op.TFLITE_FILL: (), Op.TFLITE_TILE: (1, 1), Op.TFLITE_RESHAPE: (20,)}.get(operation, (1, 5))
     lengths, data, result = (graph.value(INT, shape) for shape in ((2,), of, declared))
@@ -269,7 +269,7 @@ def test_threads_share_a_step_that_is_repeated_without_the_gil(
 
 
 def test_lengths_that_vary_in_turn_fit_together(compiles_here: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The memory of a repeated step was made anew for each length that was longer than the last one."""
+    """A repeated step got new memory for each length that was longer than the last one."""
     graph = Graph()
     lengths, data, result = graph.value(INT, (2,)), graph.value(FLOAT, ()), graph.value(FLOAT, (0, 0))
     graph.builder.add_operation(Op.TFLITE_FILL, [lengths, data], [result])
@@ -389,7 +389,7 @@ def test_outputs_that_do_not_fit_are_reported() -> None:
 
 
 def test_other_processes_compile_models_whose_lengths_change() -> None:
-    """What a compiling process returns is restored with the model; damaged contents are refused."""
+    """A compiling process's results are restored with the model; damaged contents are refused."""
     model = over(pushed)
     device = CpuDevice()
     compiled = device.compile(model, None, PrepareOptions())
@@ -588,7 +588,7 @@ def test_paddings_that_are_data_are_those_of_each_run() -> None:
 @sweep("rank", [1, 2, 3, 4])
 @sweep("kind", [Op.TFLITE_REVERSE_V2, Op.TFLITE_CUMSUM, Op.TFLITE_REDUCE_MAX])
 def test_axes_that_are_data(kind: nd.OperationType, rank: int) -> None:
-    """Axes are no lengths: that code for lengths from 2 is also right for 1 says nothing about them."""
+    """Axes are no lengths: code for lengths from 2 that is right for 1 says nothing about them."""
     graph, shape = Graph(), tuple(range(2, 2 + rank))
     value = graph.value(shape=shape)
     axes = graph.value(INT, () if kind is Op.TFLITE_CUMSUM else (1,))
@@ -671,7 +671,7 @@ def test_windows_longer_than_what_they_move_over(taps: int, *, is_depthwise: boo
 
 
 def _sized_by_data(operator: str) -> tuple[nd.Model, list[Array], list[Array]]:
-    """Returns a model whose output has a size that is data, inputs for a small one, and for a large one."""
+    """Returns a model whose output's size is data, and inputs for a small and a large one."""
     file = TfliteModel()
     graph = file.subgraph()
     large = (1 << 31) - 1

@@ -22,7 +22,7 @@ _TYPES = (Scalar.INT8, Scalar.FLOAT16, Scalar.FLOAT32, Scalar.INT64, Scalar.BOOL
 
 
 def _bytes(value: Value) -> Array:
-    """Returns numbers of any bits; of FLOAT16 without NaN, of which the interpreter changes bits."""
+    """Returns numbers of any bits, FLOAT16 without NaN, whose bits the interpreter changes."""
     if value.type is Scalar.BOOL:
         return _RANDOM.integers(0, 2, value.shape).astype(bool)
     if value.type is Scalar.FLOAT16:

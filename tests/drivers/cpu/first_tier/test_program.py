@@ -85,7 +85,7 @@ def test_limits_end_an_endless_loop() -> None:
 
 
 def swapping(body_type: nd.OperationType) -> nd.Model:
-    """Builds a loop that swaps two values until a count is reached, and computes with one of them."""
+    """Builds a loop that swaps two values so many times, and computes with one of them."""
     condition, body, main = below(5, extra=2), Graph(), Graph()
     count, first, second = body.value(shape=(1,)), body.value(), body.value()
     more = body.binary(ADD, count, body.constant([1]), body.value(shape=(1,)))
@@ -114,7 +114,7 @@ def test_values_that_a_loop_swaps(operation: nd.OperationType, is_native: bool) 
 
 
 def writing(rows: int, index: nd.OperandType = INT) -> nd.Model:
-    """Builds a loop that doubles rows of a list from an index on, each by slices and a concatenation."""
+    """Builds a loop that doubles rows of a list from an index on by slices and concatenations."""
     condition, body, main = Graph(), Graph(), Graph()
     kinds = ((index, (2,)), (FLOAT, (rows, 3)))
     outer, made = ([main.value(*kind) for kind in kinds] for _ in range(2))

@@ -99,7 +99,7 @@ def test_profiles() -> None:
 
 
 def in_sizes(lengths: Sequence[int]) -> dict[int, NativeModel]:
-    """Returns a step that adds 3 to each element, for numbers of elements, which share its memory."""
+    """Returns a step that adds 3 to each element, for numbers of elements that share memory."""
     model = native([adding(1, COUNT), adding(2, COUNT)])
     return {
         length: model.resized(StepSizes.of(chain([adding(1, length), adding(2, length)])))
@@ -299,7 +299,7 @@ def _at(offset: int, values: np.ndarray) -> np.ndarray:
 @sweep("code", ["NEG", "CUMSUM", "SOFTMAX", "TRANSPOSE", "REVERSE_V2", "PAD"])
 @sweep("shape", [(3, 5, 7), (2, 64, 33), (1, 1, 16)])
 def test_memory_at_any_address_is_used(code: str, shape: tuple[int, ...]) -> None:
-    """A step that only moves its elements, or computes little, also uses unaligned arrays in place."""
+    """A step that moves elements, or computes little, also uses unaligned arrays in place."""
     file = TfliteModel()
     graph = file.subgraph()
     source = graph.tensor(shape)

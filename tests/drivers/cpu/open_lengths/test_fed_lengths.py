@@ -1,4 +1,4 @@
-"""Models whose lengths are inputs, or follow from them, have one code for all lengths, 0 and 1 included.
+"""Models whose lengths follow from inputs have one code for all lengths, also 0 and 1.
 
 So have slices at such indices, which may also count from the end.
 """

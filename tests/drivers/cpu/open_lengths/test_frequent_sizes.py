@@ -1,4 +1,4 @@
-"""What repeats runs on inputs of a frequent size runs the code for this size, once it is compiled."""
+"""Repeated runs on inputs of a frequent size use the code for that size, once compiled."""
 
 import threading
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Models of images are compiled for any height and width, with the padding of windows at the borders."""
+"""Models of images are compiled for any height and width, with padding at the borders."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -73,7 +73,7 @@ class Images:
         *,
         is_depthwise: bool = False,
     ) -> nd.Model:
-        """Returns a convolution with a kind of padding, or one on the left, right, top and bottom."""
+        """Returns a convolution with a kind of padding, or with one left, right, top and bottom."""
         shape = (channels, kernel, kernel, self._channels)
         if is_depthwise:
             shape = (1, kernel, kernel, channels)

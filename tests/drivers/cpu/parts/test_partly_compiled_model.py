@@ -163,7 +163,7 @@ def test_repeated_executions_on_references() -> None:
 
 
 def _ranges(*outputs: int) -> PartlyCompiledModel:
-    """Returns a model on references with these outputs: 0 is a RANGE up to its input, 1 the input."""
+    """Returns a model on references with these outputs: 0 is a RANGE to its input, 1 the input."""
     file = TfliteModel()
     graph = file.subgraph()
     first, step = (graph.tensor((), data=np.array(each, np.float32), has_rank=True) for each in (0, 1))

@@ -1,4 +1,4 @@
-"""Rows whose loop is written out: positions of elements, contiguous vectors, and the generated code."""
+"""Rows whose loop is written out: positions of elements, contiguous vectors, generated code."""
 
 from collections.abc import Callable
 
@@ -223,7 +223,7 @@ def _product_of_two(y: Axis, x: Axis, value: Value, at: tuple[Axis, Axis, Axis])
 def test_reduced_rows(
     pooled: Pooled, window: tuple[int, int], channels: int, kind: Scalar, target: Target
 ) -> None:
-    """Windows of few channels are reduced for contiguous elements, of which every second is kept."""
+    """Windows of few channels are reduced for contiguous elements, of which half are kept."""
     if pooled is _product_of_two and kind is Scalar.FLOAT16:
         return
     height, width = 14, 33

@@ -58,7 +58,7 @@ def compared() -> Graph:
 
 
 def selected() -> Graph:
-    """Returns a selection by a BOOL, which has no images, of a value that is also read elsewhere."""
+    """Returns a selection by a BOOL, which has no images, of a value also read elsewhere."""
     builder = GraphBuilder()
     holds, source = builder.input(4, 8, type=Scalar.BOOL), builder.input(4, 8, type=Scalar.FLOAT16)
     return builder.finish(

@@ -179,7 +179,7 @@ def test_inputs_are_rounded_in_one_mode_only() -> None:
 
 
 def extended_keys(rows: int) -> tuple[Graph, Value]:
-    """Returns a product of queries with keys of earlier tokens and of a new one, which are an output, and
+    """Returns a product of queries with earlier and new keys, which are an output, and
     these keys.
     """
     builder, length = GraphBuilder(), 7

@@ -1,4 +1,4 @@
-"""What kernels of a device read from, and the limits on images."""
+"""Storage that kernels of a device read from, and the limits on images."""
 
 import pytest
 from support.sweeps import sweep

@@ -143,7 +143,7 @@ def behind_a_workspace(line: str, instead: str) -> Source:
 
 
 def test_inputs_are_zero(opencl: DeviceContext) -> None:
-    """The output of the previous source lies where this one has its inputs, which may be indices."""
+    """The previous source's output lies where this one has its inputs, perhaps indices."""
     writing = behind_a_workspace("a0[at] = (", "a0[at + 64] = 1.0f + (")
     reading = behind_a_workspace(
         "  if (at >=",

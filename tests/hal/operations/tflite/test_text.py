@@ -64,7 +64,7 @@ def test_sequences_against_all_combinations(size: int, skip: int) -> None:
 def extended(
     words: list[bytes], size: int, skip: int, *, shorter: bool, text: bytes = b"", last: int = -1
 ) -> Iterator[bytes]:
-    """Yields the sequences that begin with a text of words up to the last one, one word at a time."""
+    """Yields the sequences from a text of words to the last one, one word at a time."""
     if size:
         for word in range(last + 1, len(words) if last < 0 else min(last + skip + 2, len(words))):
             longer = text + b" " * (last >= 0) + words[word]

@@ -1,4 +1,4 @@
-"""Bounded reads: their ends, their memory, and that nothing reads in another way up to a large limit."""
+"""Bounded reads: their ends, their memory, and that large limits have no other reads."""
 
 import ast
 import io
@@ -45,7 +45,7 @@ def test_memory_is_that_of_the_content(tmp_path: Path) -> None:
 
 
 def _bounded_reads(tree: ast.Module) -> list[tuple[int, str]]:
-    """Returns lines with calls `file.read(LIMIT)` or `file.read(LIMIT + 1)`, and the names of the limits."""
+    """Returns lines with `file.read(LIMIT)` or `file.read(LIMIT + 1)`, and the limits' names."""
     found = []
     # A request's body is awaited, and gathers its chunks.
     awaited = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Await)}

@@ -1,4 +1,4 @@
-"""What the machine and control groups allow a process to use."""
+"""Limits of the machine and of control groups on a process."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a client says of the end of its connection: the cause that `Watch` tells comes first."""
+"""Errors at the end of a connection: the cause that `Watch` tells comes first."""
 
 import threading
 from collections.abc import Callable

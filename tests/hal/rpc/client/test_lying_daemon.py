@@ -1,4 +1,4 @@
-"""A daemon that lies in any field of any reply is refused with a reason, or its lie has no effect."""
+"""A daemon that lies in any field of a reply is refused with a reason, or without effect."""
 
 import collections
 import threading
@@ -175,7 +175,7 @@ def _outcome(address: str) -> str:
 
 
 def _is_about_results(name: str, lie: Lie) -> bool:
-    """Returns True for lies about the results themselves, which only the runtime can find out, if anyone."""
+    """Returns True for lies about the results themselves, which only the runtime can find."""
     path, _, what = lie
     return name == "ExecuteWithData" and (bool(path) or what in ("chunks", "reply"))
 

@@ -1,4 +1,4 @@
-"""What a daemon notes for clients that take a trace."""
+"""Notes of a daemon for clients that take a trace."""
 
 import time
 from collections.abc import Iterator

@@ -52,7 +52,7 @@ def server(request: pytest.FixtureRequest, tmp_path: Path, device: AddingDevice)
 
 @pytest.fixture
 def session_ends_meanwhile(server: DeviceServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ends the session of each call while the call, which has found its session, waits for a turn."""
+    """Ends each call's session while the call, which has found it, waits for a turn."""
     turns, sessions = server.handler.admission.turns, server.handler.sessions
     wait = turns.place
 

@@ -48,7 +48,7 @@ LENGTH = 8
 
 @pytest.fixture(autouse=True)
 def any_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets native code run every model, however long a busy machine takes for the first execution."""
+    """Lets native code run every model, however long its first execution takes."""
     monkeypatch.setattr(ring_server, "_MAX_NATIVE_S", 1000.0)
 
 
@@ -277,7 +277,7 @@ def test_a_released_model_is_freed_at_once(server: DeviceServer, remote: RemoteD
 def test_a_late_withdrawal_keeps_what_the_next_call_needs(
     server: DeviceServer, remote: RemoteDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The thread that released a model is stopped where it has withdrawn its call, but not dropped it."""
+    """The thread that released a model stops where it has withdrawn its call but keeps it."""
     added: list[tuple[NativeRing, tuple[Any, ...]]] = []
     add: Callable[..., None] = NativeRing.add
 
@@ -435,7 +435,7 @@ def test_the_client_with_the_least_time_is_next(
 def test_clients_are_charged_with_the_time_of_processors(
     server: DeviceServer, remote: RemoteDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """More executions at once than there are processors wait for each other, for which nobody pays."""
+    """More executions than processors wait for each other, for which nobody pays."""
     monkeypatch.setattr(ring_server, "_MAX_NATIVE_S", 1000.0)
     gate, count = server.handler.admission.gate, 3 * (os.cpu_count() or 1)
     gate._number("LIMIT").value = count
@@ -452,7 +452,7 @@ def test_clients_are_charged_with_the_time_of_processors(
 
 
 def test_rings_and_executions_of_python_share_the_slots(server: DeviceServer, remote: RemoteDevice) -> None:
-    """Together they are never more than the slots of the device and its guests, and all of them run."""
+    """Together they never exceed the slots of the device and its guests, and all of them run."""
     admission = server.handler.admission
     gate = admission.gate
     most = gate._number("MOST").value

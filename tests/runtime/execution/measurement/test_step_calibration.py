@@ -1,4 +1,4 @@
-"""What the runtime needs for a step is measured on any device that runs some operation."""
+"""The runtime's time for a step is measured on any device that runs some operation."""
 
 import pytest
 from support.devices.misbehaving import SampleDevice

@@ -1,4 +1,4 @@
-"""What the runtime needs around the steps of plans, as real runs show it."""
+"""The runtime's time around the steps of plans, as real runs show it."""
 
 import time
 from collections.abc import Iterator

@@ -61,7 +61,7 @@ def test_only_lasting_slowness_counts() -> None:
 @pytest.mark.parametrize("jitter", [0.0, 0.1, 0.3, 0.5])
 @pytest.mark.parametrize("seconds", [2e-3, 20e-3, 100e-3, 200e-3])
 def test_times_that_always_vary_are_no_slowness_and_hide_none(seconds: float, jitter: float) -> None:
-    """A device that becomes twice as slow is noticed within a second of work, unless times vary much."""
+    """A device that gets twice as slow is noticed in a second of work, unless times vary much."""
     early, work_s = 0, []
     for seed in range(40):
         rng = random.Random(seed)
@@ -203,7 +203,7 @@ class ClockedDevice(SimulatedDevice):
 def test_the_cpu_device_stands_in_within_a_second_of_work(
     is_large: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What runs instead is compiled before that: a step of many constants, when it takes longer."""
+    """The replacement is compiled before that: a step of many constants, when it takes longer."""
     if is_large:
         monkeypatch.setattr(slow_device, "_MAX_EARLY_BYTES", -1)
     clock = Clock()

@@ -261,7 +261,7 @@ def decided(compilation: nd.Compilation, limit_s: float = 60.0) -> str:
 
 @pytest.fixture
 def slow_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes the CPU device take 0.1 s for a model of two operations, instead of the 30 ms of its costs."""
+    """Makes the CPU device take 0.1 s for a model of two operations that costs 30 ms."""
     _slow_cpu_for_whole_models(monkeypatch, two_steps(), 0.1)
     costed(nd.devices()[0], 0.015)
 
@@ -284,7 +284,7 @@ def split_plan(whole: nd.Device) -> tuple[nd.Compilation, list[Any]]:
 
 
 def compiled_again(devices: Sequence[Any]) -> nd.Compilation:
-    """Compiles for the devices of a split plan, with the costs as before real runs have refined them."""
+    """Compiles for the devices of a split plan, with costs that no real runs have refined."""
     for each, seconds in zip(devices, (1e-5, 1e-5, 5e-5), strict=True):
         costed(each, seconds)
     return compiled(two_steps(), devices)
@@ -361,7 +361,7 @@ def test_a_device_alone_of_orders_of_magnitude_is_only_run_in_the_background() -
 
 @pytest.mark.usefixtures("slow_cpu")
 def test_a_trial_makes_no_execution_late(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The plan takes 60 ms; the CPU device 100 ms, where 30 are predicted, and the third one 500 ms."""
+    """The plan takes 60 ms, the CPU device 100 ms instead of 30, and the third one 500 ms."""
     monkeypatch.setattr(plan_trial, "_MAX_UNFAIR_RUNS", 8)
     monkeypatch.setattr(plan_trial, "_MARGIN", 20.0)
     whole = third(0.5)
@@ -388,7 +388,7 @@ def test_a_trial_makes_no_execution_late(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.usefixtures("slow_cpu")
 def test_a_device_runs_inputs_of_the_application_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Others might be illegal for it: a division by zero, an index beyond the end, a loop without end."""
+    """Others might be illegal for it: a division by zero, a bad index, an endless loop."""
     whole = third(0.02)
     right, seen = whole.run, list[bool]()
 

@@ -119,7 +119,7 @@ def test_what_is_wrong_in_every_nth_run_is_found_by_the_first_ones(every: int) -
 def test_what_is_wrong_in_every_nth_run_is_found_within_a_thousand_on_a_busy_machine(
     every: int, shortage: str
 ) -> None:
-    """However little time there is for verification: among the certain runs is one that is wrong."""
+    """However little time verification has: among the certain runs is a wrong one."""
     for phase in range(every):
         sampler = Sampler(0.01, seed=phase)
         sampler.verified_run(1e-3, 1e-3, is_waiting=False)

@@ -534,7 +534,7 @@ def test_an_unsupported_operator_is_told_at_allocation() -> None:
 
 @pytest.mark.parametrize("preserves", [False, True])
 def test_the_value_of_a_variable_tensor(*, preserves: bool) -> None:
-    """What a cell keeps for the next run can be read between two runs."""
+    """The state that a cell keeps for the next run can be read between two runs."""
     file = TfliteModel()
     graph = file.subgraph()
     x = graph.tensor((1, 2))

@@ -1,4 +1,4 @@
-"""What other packages use of LiteRT's private wrapper."""
+"""The parts of LiteRT's private wrapper that other packages use."""
 
 import gc
 

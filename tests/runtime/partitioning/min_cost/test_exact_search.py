@@ -51,7 +51,7 @@ def test_plans_of_small_graphs_are_optimal(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [5001, 5009])
 def test_three_devices_and_as_many_operations_as_are_searched(seed: int) -> None:
-    """Branch and bound over choices in the order of the operations gave these up after 10,000 parts."""
+    """Branch and bound in the order of the operations gave these up after 10,000 parts."""
     rng = random.Random(seed)
     problem = random_problem(rng, rng.randint(10, MAX_EXACT), 3)
     assert problem.count == MAX_EXACT
@@ -76,7 +76,7 @@ def test_the_limit_ends_a_search_with_the_best_so_far() -> None:
 def test_a_search_takes_no_longer_than_its_result_can_save(
     runs: int, limit_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each node takes a millisecond here; without a limit of time the search would take 30 seconds."""
+    """Each node takes a millisecond; without a limit of time the search would take 30 seconds."""
     problem = divided(12, 1)
     now, spent = 0.0, exact_search._Search._is_spent
 

@@ -1,4 +1,4 @@
-"""What other policies would choose, as arrays, is what they choose."""
+"""Choices of other policies as arrays equal the policies' own."""
 
 import random
 

@@ -43,7 +43,7 @@ def test_neighbours_settle_where_both_are_cheap() -> None:
 
 @pytest.mark.parametrize("device", [NEAR, FAR])
 def test_differences_that_do_not_pay_for_a_step_of_their_own(device: DeviceCosts) -> None:
-    """What settles apart is placed by the search after it, which looks at whole steps."""
+    """The search after the relaxation, which looks at whole steps, joins what settled apart."""
     alternating = [[1e-5, 0.9e-5, INF] if n % 2 else [0.9e-5, 1e-5, INF] for n in range(40)]
     cheaper_in_the_middle = [[1e-4, 1e-4 if n in range(10) or n >= 30 else 0.99e-4, INF] for n in range(40)]
     for costs in (alternating, cheaper_in_the_middle):

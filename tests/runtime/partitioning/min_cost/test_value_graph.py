@@ -1,4 +1,4 @@
-"""What operations exchange, and groups of them."""
+"""Values that operations exchange, and groups of operations."""
 
 import random
 

@@ -41,7 +41,7 @@ def test_indirect_numbers() -> None:
 
 
 def test_vectors() -> None:
-    """Vectors have typed or untyped elements, and those of up to four elements may have no length."""
+    """Vectors have typed or untyped elements; those of up to four may have no length."""
     builder = flexbuffers.Builder()
     vectors = {"long": [5, -70000, 3, 1, 2], "one": [7], "two": [1, 300], "three": [1, 2, -3], "none": []}
     with builder.Map():

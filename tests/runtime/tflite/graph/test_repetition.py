@@ -31,7 +31,7 @@ ALPHAS = 1.53125, 2.53125
 
 
 def same_models(content: bytes) -> tuple[Model, int]:
-    """Converts a file with and without repetition; returns the model and the number of repetitions."""
+    """Converts a file with and without repetition; returns the model and the repetitions."""
     repeat, repeated = RepeatingBuilder._repeat, 0
 
     def counted(self: RepeatingBuilder, *given: Any) -> None:
@@ -75,7 +75,7 @@ def layers(graph: TfliteGraph) -> int:
 
 
 def biases_of_rank_two(graph: TfliteGraph) -> int:
-    """What is emitted refers to the bytes of each bias."""
+    """Emitted operations refer to the bytes of each bias."""
     last = graph.tensor((2, 4))
     for number in range(COUNT):
         weights, result = graph.tensor((4, 4), data=np.eye(4)), graph.tensor((2, 4))

@@ -1,4 +1,4 @@
-"""Converted models in the cache: found while the file is unchanged, and equal to a new conversion."""
+"""Converted models in the cache: found for an unchanged file, and equal to a new conversion."""
 
 import shutil
 import time

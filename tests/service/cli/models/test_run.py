@@ -184,7 +184,7 @@ class TestClassification:
     def test_detectors_that_end_with_their_heads(
         self, use_model: Callable[[nd.Model], None], digit: Path, labels: Path
     ) -> None:
-        """Four cells of YOLO's finest grid say that a four is at left 8, top 16, right 40, bottom 56."""
+        """Cells of YOLO's finest grid say: a four is at left 8, top 16, right 40, bottom 56."""
         builder = nd.ModelBuilder()
         image = builder.add_operand(Kind.TENSOR_FLOAT32, (1, 64, 64, 3))
         starts, sizes, zero = (

@@ -1,4 +1,4 @@
-"""Requests that a thread of a transport runs itself: their ends, and what becomes of their lanes."""
+"""Requests that a thread of a transport runs itself: their ends and their lanes."""
 
 import asyncio
 import os

@@ -87,7 +87,7 @@ def run(lane: ServedLane) -> Any:
 
 
 def test_an_answer_whose_packet_is_seen_before_its_entry() -> None:
-    """A lane that did not sleep is woken by the packet alone; the entry is not left for later runs."""
+    """A lane that did not sleep is woken by the packet alone; no entry is left."""
 
     async def play() -> None:
         worker = Worker()

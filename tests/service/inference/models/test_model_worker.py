@@ -1,4 +1,4 @@
-"""What the service says of a worker that hangs."""
+"""Errors of the service about a worker that hangs."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""What the service says of models whose drivers die, and what their clients notice."""
+"""Models whose drivers die: their states in the service, and the errors that clients get."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""What is read of config.pbtxt, and what is refused."""
+"""Fields of config.pbtxt that are read, and those that are refused."""
 
 import pytest
 

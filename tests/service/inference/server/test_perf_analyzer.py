@@ -86,7 +86,7 @@ def measure(serving: Serving, command: list[str], protocol: str, options: str) -
 
 @contextlib.contextmanager
 def only_user_of_shared_memory() -> Iterator[None]:
-    """Waits for other tests that run at the same time, since every `perf_analyzer` names its regions alike."""
+    """Waits for concurrent tests, since every `perf_analyzer` names its regions alike."""
     folder = os.open("/dev/shm", os.O_RDONLY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)

@@ -33,7 +33,7 @@ def executions(model: LoadedModel) -> int:
 
 @pytest.fixture(autouse=True)
 def _short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets native code repeat runs that other programs have interrupted, as if they had been short."""
+    """Lets native code repeat runs that other programs have interrupted as if they were short."""
     monkeypatch.setattr("neurald.service.inference.worker.native_lane._MAX_NATIVE_NS", 1 << 62)
 
 

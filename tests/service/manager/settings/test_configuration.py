@@ -1,4 +1,4 @@
-"""The configuration of the service manager: precedence, sources, and errors that name the setting."""
+"""The configuration of the service manager: precedence, sources, and errors with its name."""
 
 import json
 import tomllib

@@ -1,4 +1,4 @@
-"""What is said of mistakes in the configuration file."""
+"""Errors about mistakes in the configuration file."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the manager does when a process of a driver is about to end; see also `test_manager`."""
+"""The manager when a driver's process is about to end; see also `test_manager`."""
 
 import asyncio
 import os
@@ -235,7 +235,7 @@ def successors(driver: SupervisedDriver, monkeypatch: pytest.MonkeyPatch) -> lis
 def test_a_restart_meanwhile_replaces_what_is_about_to_serve(
     folder: Path, monkeypatch: pytest.MonkeyPatch, *, ends: bool
 ) -> None:
-    """What starts already has the settings, and perhaps the version, of before."""
+    """A process that starts already has the earlier settings, and perhaps the earlier version."""
 
     async def test(driver: SupervisedDriver, process: Any) -> None:
         created = successors(driver, monkeypatch)

@@ -204,7 +204,7 @@ def _expect_exact(
 def windowed(
     scope: BindingScope, call: Call, filter_: Array, axes: tuple[WindowAxis, ...], positions: int
 ) -> list[BoundCall]:
-    """Binds a convolution with weights of shape (channels, taps, depth), along any number of axes."""
+    """Binds a convolution with weights of shape (channels, taps, depth), along any axes."""
     kind = kind_of(call)
     channels, *kernel, depth = filter_.shape
     taps, images = math.prod(kernel), call.shape("input")[0]
@@ -248,7 +248,7 @@ def windowed(
 
 
 def _can_join_taps(axis: WindowAxis, depth: int) -> bool:
-    """Returns True if the taps of a line, which are neighbours, are joined to one with more terms."""
+    """Returns True if neighbouring taps of a line are joined to one with more terms."""
     return axis.taps > 1 and axis.dilation == 1 and depth <= _FEW_CHANNELS
 
 

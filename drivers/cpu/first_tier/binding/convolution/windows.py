@@ -66,7 +66,7 @@ def axes_of(window: Window, image: Sequence[int]) -> tuple[WindowAxis, ...]:
 def window_table(
     scope: BindingScope, batches: int, axes: tuple[WindowAxis, ...], depth: int
 ) -> BoundConstant:
-    """Returns the offsets of all taps of all positions; see `neurald.drivers.cpu.first_tier.kernels`.
+    """Returns the offsets of all positions' taps; see `neurald.drivers.cpu.first_tier.kernels`.
 
     Args:
         scope: the scope of the operation.

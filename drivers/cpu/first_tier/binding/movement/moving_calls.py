@@ -88,7 +88,7 @@ def _transposing_call(
     output_start: int,
     start: int,
 ) -> BoundCall | None:
-    """Returns the call that transposes matrices; None if loops do something else, or they are small.
+    """Returns the call that transposes matrices; None for other or small loops.
 
     Args:
         output, given, itemsize, output_start, start: see `moving_call`.
@@ -177,7 +177,7 @@ def running_call(output: int, given: int, itemsize: int, sources: Array, places:
 
 
 def run_table_call(output: int, given: int, itemsize: int, table: BoundConstant, length: int) -> BoundCall:
-    """Returns the call that moves runs of elements, whose places in output and input are in a table."""
+    """Returns the call that moves runs of elements by a table of their places."""
     if itemsize not in (1, 2, 4, 8):
         raise NotBound("the type has no kernel")
     runs = table.shape[0]

@@ -1,4 +1,4 @@
-"""Binds operations that fill their output, and copy elements to places in it: padding and others."""
+"""Binds operations that fill their output and copy elements into it, such as padding."""
 
 import math
 from collections.abc import Mapping
@@ -81,7 +81,7 @@ def _padding(scope: BindingScope, call: Call) -> Any:
 
 
 def bind_diagonal(scope: BindingScope, call: Call) -> list[BoundCall]:
-    """Binds MATRIX_DIAG and MATRIX_SET_DIAG: copies elements into matrices of zeros, or of the input."""
+    """Binds MATRIX_DIAG and MATRIX_SET_DIAG: copies elements into zeros, or the input."""
     operand, given, shape = call.operand("output"), call.shape("diagonal"), output_shape(call)
     expect_equal_types([operand, *(call.operand(name) for name in call.binding.inputs)])
     output, itemsize = call.index("output"), operand.type.dtype.itemsize

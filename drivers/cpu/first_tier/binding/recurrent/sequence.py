@@ -50,7 +50,7 @@ class CellSequence(Struct, frozen=True, kw_only=True):
         return range(self.steps)[:: -1 if self.is_backward else 1]
 
     def places(self, number: int, width: int) -> tuple[int, ...]:
-        """Returns where a step begins among products and outputs, each with the distance of its rows.
+        """Returns a step's begin among products and outputs, each with the distance of its rows.
 
         Args:
             number: the number of the step.

@@ -133,7 +133,7 @@ def _limited(v: Vector, wide: str, limits: Sequence[str], element: str) -> str:
 
 
 def rescaled_by_words(kernel: KernelWriter, v: Vector, total: str, first: int) -> str:
-    """Returns rescaled 32-bit sums, as i64, with parameters from words: the mantissa, then the others."""
+    """Returns rescaled 32-bit sums, as i64, with parameters from words, the mantissa first."""
     mantissa, *parameters = (v.splat("i64", kernel.word(first + n)) for n in range(1 + SCALES))
     return rescaled(v, total, mantissa, parameters)
 

@@ -1,4 +1,4 @@
-"""Writes kernels that prepare the factors of products: integers without zero points, packed matrices."""
+"""Writes kernels that prepare factors: integers without zero points, and packed matrices."""
 
 from neurald.drivers.cpu.emit.math.rounding import round_away
 from neurald.drivers.cpu.emit.vector import SUFFIXES, Vector
@@ -121,7 +121,7 @@ def _range_of_row(kernel: KernelWriter, start: str, length: str) -> tuple[str, s
 
 
 def _row_parameters(kernel: KernelWriter, low: str, high: str, asymmetric: str) -> tuple[str, str, str, str]:
-    """Returns a row's scale, its inverse, the zero point, and the smallest quantised value: floats."""
+    """Returns a row's scale, its inverse, the zero point, and smallest quantised value: floats."""
     s = kernel.single
     is_asymmetric = s.compare("ne", "i64", asymmetric, "0")
 

@@ -252,7 +252,7 @@ class PartWriter:
         return parts
 
     def _joined(self, v: Vector, low: str, high: str) -> str:
-        """Returns the upper halves of two vectors; as pairs of their elements if the plan has pairs."""
+        """Returns the upper halves of two vectors, as pairs of elements if the plan has pairs."""
         code = v.code
         kind, halves = v.type("i32"), f"<{TILE_TERMS} x i16>"
         if self._plan.is_paired:

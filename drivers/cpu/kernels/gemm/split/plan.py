@@ -164,7 +164,7 @@ class SplitPlan(Struct, frozen=True, kw_only=True):
 
     @property
     def words(self) -> int:
-        """Number of words per row of a tile of inputs, such that tiles have no terms beyond a run."""
+        """Words per row of a tile of inputs, such that tiles have no terms beyond a run."""
         return _tile_words(self.run)
 
     @property

@@ -96,7 +96,7 @@ def weights_row(plan: ProductPlan, rows: int) -> int:
 
 
 def first_taps(plan: ProductPlan, weights: QuantizedWeights) -> Array:
-    """Returns the first window row and column of each panel that have weights, (groups, panels, 2)."""
+    """Returns each panel's first window row and column with weights, (groups, panels, 2)."""
     groups, channels, _ = weights.factors.shape
     window = plan.product.rows.taps, plan.product.columns.taps
     taps = weights.factors.reshape(groups, channels, *window, plan.product.depth)

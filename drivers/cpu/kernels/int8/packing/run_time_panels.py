@@ -163,7 +163,7 @@ class RunTimePanels:
         return self._single.call("llvm.smin", "i64", number, str(limit))
 
     def _write_head(self, constant: str, to: str, sums: Sequence[str]) -> None:
-        """Writes the initial sums and the rows of constants of the vectors that are packed together.
+        """Writes the initial sums and the rows of constants of vectors that are packed together.
 
         Args:
             constant: address of the constants.

@@ -77,7 +77,7 @@ class WordPacking(Struct, frozen=True, kw_only=True):
         return v.binary("xor", "i32", word, v.number("i32", mask))
 
     def of_terms(self, code: Instructions, elements: str, count: int) -> str:
-        """Returns words of consecutive elements, of which those after the first `count` are zeros."""
+        """Returns words of consecutive elements, with zeros after the first `count`."""
         scheme = self.scheme
         v = Vector(code, scheme.target, self.terms)
         if scheme.is_bytes:

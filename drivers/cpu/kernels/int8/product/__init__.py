@@ -1,1 +1,1 @@
-"""Quantised convolutions and matrix products, in register tiles, tile registers or as dot products."""
+"""Quantised convolutions and matrix products, in register tiles, tile registers or dot products."""

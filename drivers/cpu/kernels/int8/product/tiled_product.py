@@ -99,7 +99,7 @@ class TiledProductWriter:
 
     @property
     def scratch_bytes(self) -> int:
-        """Scratch memory per thread: packed inputs, sums of windows, those of a tile, and panels."""
+        """Scratch memory per thread: packed inputs, sums of windows and of a tile, and panels."""
         return self._before_panels + (0 if self._panels is None else self._panels.size_bytes)
 
     @property
@@ -135,7 +135,7 @@ class TiledProductWriter:
 
     @property
     def divisions(self) -> int:
-        """Number of work items that each unit or panel is divided into, if there are few for threads."""
+        """Number of work items per unit or panel, if these are few for the threads."""
         plan = self._plan
         sizes = plan.units, plan.panels, plan.height, plan.width, plan.rows
         if plan.images != 1 or plan.groups != 1 or has_extents(sizes) or self._panels is not None:
@@ -144,7 +144,7 @@ class TiledProductWriter:
         return max(1, min(inner, -(-_MIN_WORK_ITEMS // plan.work_items)))
 
     def _write_divided(self, divisions: int) -> None:
-        """Writes the instructions for a range of work items that are parts of units or of panels."""
+        """Writes the instructions for a range of work items that are parts of units or panels."""
         plan, code, v = self._plan, self.code, self._single
         inner = plan.units if plan.shares_panels else plan.panels
         with each_rectangle(code, divisions) as (outer, parts):

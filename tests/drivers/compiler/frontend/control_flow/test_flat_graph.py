@@ -1,4 +1,4 @@
-"""What was decided in an attempt is undone with it, and what was decided before is not."""
+"""Decisions of an attempt are undone with it, and earlier ones are not."""
 
 import pytest
 from support.models.control_flow import ADD, arithmetic

@@ -1,4 +1,4 @@
-"""What graphs alone say about a loop: what counts its turns, and which values change."""
+"""Properties of a loop from its graphs alone: what counts its turns, and which values change."""
 
 from collections.abc import Sequence
 

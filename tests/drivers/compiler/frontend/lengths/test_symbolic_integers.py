@@ -28,7 +28,7 @@ def number(value: int) -> Operand:
 
 
 def computed(kind: Op, inputs: list[Operand | int], shape: tuple[int, ...] = (3,)) -> object:
-    """Returns the sums of an operation on unknown integers and constants, as a list; None if it has none."""
+    """Returns an operation's sums of unknown integers and constants as a list, or None."""
     operands = [Operand(type=INT, dimensions=(1,)), Operand(type=INT, dimensions=(3,))]
     values: dict[int, Array] = {}
     indexes = []

@@ -1,4 +1,4 @@
-"""Functions of single elements are computed before the elements of a contraction's result are moved."""
+"""Functions of single elements are computed before a contraction's result is moved."""
 
 import numpy as np
 from support.compiler.graphs import GraphBuilder, changes, kinds

@@ -20,7 +20,7 @@ def _inverse_root(x: Expression) -> Expression:
 
 
 def _samples() -> Array:
-    """Returns positive floats: of both parities of exponents, of all magnitudes, and denormal ones."""
+    """Returns positive floats: of even and odd exponents, all magnitudes, and denormal."""
     bits = (
         np.arange(_ONE, _FOUR, 997),
         np.random.default_rng(1).integers(_MIN_NORMAL, _INFINITY, 1 << 14),

@@ -29,7 +29,7 @@ def output_of(found: Binder, position: int) -> Operand:
 
 
 def by_its_own_shape(length: int = 4) -> tuple[Graph, int, int, int]:
-    """Returns a graph of y = reshape(x, 3 * shape(x) / 3), which is of unknown rank, with its operands."""
+    """Returns a graph of y = reshape(x, 3 * shape(x) / 3), of unknown rank, with its operands."""
     graph = Graph()
     given = graph.value(shape=(length, 3))
     shape = graph.value(INTS, (0,))
@@ -162,7 +162,7 @@ def test_operations_that_give_other_results_each_time_are_not_computed() -> None
 
 
 def with_known_outputs() -> tuple[nd.Model, int, int]:
-    """Returns a model of x + 2 * shape(x), shape(x) and 2 * shape(x), with its two known outputs."""
+    """Returns a model of x + 2 * shape(x), shape(x) and 2 * shape(x), with two known outputs."""
     graph = Graph()
     given, shape, double = graph.value(INTS, (5, 2)), graph.value(INTS, (2,)), graph.value(INTS, (2,))
     graph.builder.add_operation(OPS.TFLITE_SHAPE, [given], [shape])

@@ -62,7 +62,7 @@ def test_order(extents: tuple[int, ...], shared_order: tuple[int, ...] | None) -
 
 
 def rectangles(outer: int, inner: int) -> Routine:
-    """Returns a routine that counts how often each work item is visited, and marks its rectangle."""
+    """Returns a routine that counts the visits of each work item, and marks the rectangle."""
     code = Instructions(())
     output = Value((outer, inner), Scalar.INT32)
     with (

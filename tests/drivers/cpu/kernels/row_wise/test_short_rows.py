@@ -20,7 +20,7 @@ every_target = pytest.mark.parametrize("target", RUNNABLE, ids=lambda target: ta
 
 
 def softmax(shape: tuple[int, ...], kind: Scalar = Scalar.FLOAT32) -> Graph:
-    """Returns exponentials of the differences from the largest of each row, divided by their sum."""
+    """Returns exponentials of the differences from each row's largest, divided by their sum."""
     builder = GraphBuilder()
     source = builder.input(*shape, type=kind)
 

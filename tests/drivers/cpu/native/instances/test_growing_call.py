@@ -24,7 +24,7 @@ WIDTH = 5
 
 @pytest.fixture(scope="module")
 def model() -> nd.Model:
-    """Tiles a row as often as the first input says, and adds a number; also returns the number of rows."""
+    """Tiles a row as often as the first input says, and adds a number; also counts the rows."""
     file = TfliteModel()
     graph = file.subgraph()
     times = graph.tensor((2,), "INT32")

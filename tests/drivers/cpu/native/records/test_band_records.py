@@ -1,4 +1,4 @@
-"""Which kernels run in bands depends on the number of threads; descriptions have the announced size."""
+"""Kernels run in bands by the number of threads; descriptions have the announced size."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Native code computes the numbers and sizes of steps as arithmetic does, and refuses wrong ones."""
+"""Native code computes the numbers and sizes of steps exactly, and refuses wrong ones."""
 
 import array
 import random

@@ -1,4 +1,4 @@
-"""Attention by warpgroups computes the same as the graph; without the instruction, C stands for it."""
+"""Attention by warpgroups equals the graph; without the instruction, C stands for it."""
 
 from collections.abc import Mapping
 from unittest.mock import patch

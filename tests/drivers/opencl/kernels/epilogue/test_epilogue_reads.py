@@ -1,4 +1,4 @@
-"""Values that an epilogue reads by columns, or at the place of the output, are found; others are not."""
+"""Values that an epilogue reads by columns, or at the output's place, are found; others are not."""
 
 from collections.abc import Callable
 
@@ -37,7 +37,7 @@ def test_values_of_columns_and_elements() -> None:
 
 
 def test_values_that_are_also_read_elsewhere() -> None:
-    """A vector of columns that is read by rows as well, and a matrix that is also read transposed."""
+    """A vector of columns that is also read by rows, and a matrix that is also read transposed."""
     builder = GraphBuilder()
     vector, matrix = builder.weights(_ROWS), builder.input(_ROWS, _ROWS)
 

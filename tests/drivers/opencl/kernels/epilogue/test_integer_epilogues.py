@@ -1,4 +1,4 @@
-"""Epilogues of integers equal the interpreter's results exactly, vectorized and element by element."""
+"""Epilogues of integers equal the interpreter exactly, vectorized and element by element."""
 
 import itertools
 from collections.abc import Sequence

@@ -28,7 +28,7 @@ def _scaled(value: Expression, factor: float) -> Expression:
 def _addition(
     kind: Scalar, scales: tuple[float, float, float], zeros: tuple[int, int, int], low: int
 ) -> Apply:
-    """Returns what a quantised addition computes; both operands and the output have a scale and a zero point."""
+    """Returns a quantised addition; operands and output have a scale and a zero point."""
     twice = 2 * max(scales[:2])
     sides = [
         _scaled((load(Value((256,), kind), (place,)).to(Scalar.INT64) - zero) << 20, scale / twice)

@@ -196,7 +196,7 @@ def test_cpus_have_no_chains(opencl: DeviceContext) -> None:
 
 
 def test_products_compute_the_moments_of_their_rows(opencl: DeviceContext) -> None:
-    """The kernel of both takes the place of that of the moments, and reports the operations of both."""
+    """The kernel of both replaces that of the moments, and reports the operations of both."""
     facts = replace(facts_of(opencl), is_nvidia=True, compute_capability=(9, 0), images=None)
     network = Network(rows=(2, 512), width=1024, columns=1024)
     with patch.object(warpgroup, "_MIN_MULTIPLICATIONS", 0):

@@ -1,4 +1,4 @@
-"""Products with few rows: quantised convolutions to a few positions equal the references exactly."""
+"""Products with few rows: quantised convolutions to few positions equal the references exactly."""
 
 from dataclasses import dataclass
 
@@ -177,7 +177,7 @@ def test_products_with_many_rows_are_not_supported(opencl: DeviceContext) -> Non
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("depth", one_in(2, [2500, 128, 7, 2048]))
 def test_prefetched_and_other_weights(opencl: DeviceContext, depth: int, transposed: bool) -> None:
-    """Depths for which no, some and all vectors of weights are requested before the grid barrier."""
+    """Depths with no, some and all vectors of weights requested before the grid barrier."""
     builder = GraphBuilder()
     generator = np.random.default_rng(depth)
     source = builder.input(3, depth)

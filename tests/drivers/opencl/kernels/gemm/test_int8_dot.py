@@ -137,7 +137,7 @@ def _contraction(case: Case) -> Contraction:
 
 @pytest.mark.parametrize("is_constant", [True, False])
 def test_weights_that_do_not_fit_without_their_zero_point(is_constant: bool, bench: Bench) -> None:
-    """Weights from 0 to 255 minus a zero point of 100 exceed 8 bits, so that rows are summed too."""
+    """Weights from 0 to 255 minus a zero point of 100 exceed 8 bits, so that rows are summed."""
     seed = 0
     while True:
         case = Cases(seed).matrix_product(Scalar.UINT8)

@@ -1,4 +1,4 @@
-"""Products on tensor cores compute the same as the interpreter; without them, warps are emulated."""
+"""Products on tensor cores equal the interpreter's; without them, warps are emulated."""
 
 from unittest.mock import patch
 
@@ -32,7 +32,7 @@ def sources_of(case: Case) -> list[Source]:
 
 
 def made(form: str, kind: Scalar, seed: int) -> Case:
-    """Returns the first case from a seed on that has candidates; some convolutions gather elements."""
+    """Returns the first case from a seed on with candidates; some convolutions gather elements."""
     while True:
         cases = Cases(seed)
         if form in ("convolution", "few channels"):

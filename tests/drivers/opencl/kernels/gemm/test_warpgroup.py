@@ -1,4 +1,4 @@
-"""Products of warpgroups compute the same as the interpreter; without the instruction, C stands for it."""
+"""Products of warpgroups equal the interpreter's; without the instruction, C stands for it."""
 
 from types import SimpleNamespace
 from unittest.mock import patch
@@ -127,7 +127,7 @@ def _product(rows: int, columns: int, depth: int, kind: Scalar = Scalar.FLOAT16)
 
 @pytest.mark.parametrize(("rows", "is_large"), [(128, False), (192, True)])
 def test_steps_of_few_rows_are_not_large(rows: int, is_large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tiles of few rows leave compute units idle, which a persistent kernel of other tiles does not."""
+    """Tiles of few rows leave compute units idle; a persistent kernel of other tiles does not."""
     monkeypatch.setattr(select, "_LARGE_STEP", 1 << 20)
     assert is_large_step(fuse(_graph(rows, 1 << 9, 1 << 9)).kernels) is is_large
 

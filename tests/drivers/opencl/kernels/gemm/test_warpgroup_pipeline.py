@@ -1,4 +1,4 @@
-"""Pipelines of warpgroups compute the same as the interpreter; without the instruction, C stands for it."""
+"""Pipelines of warpgroups equal the interpreter; without the instruction, C stands for it."""
 
 from collections.abc import Mapping
 from unittest.mock import patch
@@ -35,7 +35,7 @@ _TILINGS = len(warpgroup_pipeline._TILINGS)
 
 
 def facts(units: int) -> DeviceFacts:
-    """Returns the device, which has the instruction or is said to have it, with so many compute units."""
+    """Returns the device with so many compute units and, perhaps only by name, the instruction."""
     assert FACTS is not None
     return replace(
         FACTS,
@@ -48,7 +48,7 @@ def facts(units: int) -> DeviceFacts:
 
 
 def sources_of(case: Case, units: int, stages: int = 0, moments: Value | None = None) -> list[Source]:
-    """Returns all candidates. Emulated ones need as many stages, and memory, as a group has steps."""
+    """Returns all candidates. Emulated ones need a stage for each step of a group."""
     product = gemm_view(case.kernel)
     assert product is not None
     tilings, split = (

@@ -1,4 +1,4 @@
-"""Matrices are split into sums of two TF32; products of them are tested with `warpgroup_pipeline`."""
+"""Matrices are split into sums of two TF32; `warpgroup_pipeline`'s tests have products."""
 
 import numpy as np
 

@@ -30,7 +30,7 @@ def results(graph: FusedGraph, seed: int = 0) -> list[np.ndarray]:
 
 
 def expect_folded(network: Network, tolerance: float = 4e-3) -> FusedGraph:
-    """Asserts that nothing is normalised, and that results differ by the rounding of FLOAT16 only."""
+    """Asserts that nothing is normalised, and results differ by FLOAT16's rounding only."""
     graph = network.fused()
     found = folded(graph)
     assert any(map(is_normalising, graph.kernels))
@@ -57,7 +57,7 @@ def test_scales_of_any_size_keep_their_precision(gain: float) -> None:
 
 @pytest.mark.parametrize("form", ["layer", "factors first"])
 def test_rows_with_a_large_mean(form: str) -> None:
-    """The mean is subtracted from sums of rounded weights, which lose nothing but what FLOAT16 does."""
+    """The mean is subtracted from sums of rounded weights, which lose only what FLOAT16 loses."""
     expect_folded(Network(form=form, offset=30.0), tolerance=2e-2)
 
 
@@ -86,7 +86,7 @@ def test_weights_that_are_not_finite_are_left_alone() -> None:
     ],
 )
 def test_others_are_normalised_first(change: dict[str, int | bool]) -> None:
-    """What else reads normalised rows needs them, and rows have whole parts of 64 columns."""
+    """Other readers of normalised rows need them, and rows have whole parts of 64 columns."""
     graph = replace(Network(), **change).fused()
     assert folded(graph).kernels == graph.kernels
 

@@ -76,7 +76,7 @@ def tensors(module: Any) -> list[Any]:
 
 
 def test_forwarded_headers_of_all_calls(tmp_path: Path) -> None:
-    """They ask for a receipt, are in traces, and are checked in each request, one in regions included."""
+    """They ask for a receipt, are in traces, and are checked in each request, also in regions."""
     repository, file = tmp_path / "models", tmp_path / "trace.json"
     repository.mkdir()
     zoo.write_plain(repository, "same", zoo.reshaping())

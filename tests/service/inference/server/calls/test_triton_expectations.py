@@ -1,4 +1,4 @@
-"""What Triton's clients and tests expect: raw requests, statuses, and the words of errors."""
+"""Expectations of Triton's clients and tests: raw requests, statuses, and texts of errors."""
 
 import http.client
 import json

@@ -1,4 +1,4 @@
-"""Mutated messages over gRPC: each gets an answer or a status with a cause, and the service goes on."""
+"""Mutated messages over gRPC get an answer or a status with a cause; the service goes on."""
 
 import random
 from collections.abc import Iterator

@@ -401,7 +401,7 @@ def test_clients_that_leave_free_the_model(client: Any, serving: Serving) -> Non
 
 
 def test_requests_of_one_connection_are_answered_in_order(serving: Serving) -> None:
-    """Those that follow before the answer, one without a body in its answer, and a body that is awaited."""
+    """Requests before the answer, one with an empty answer, and one with an awaited body."""
     host, port = serving.http.split(":")
     body = json.dumps(
         {"inputs": [{"name": "x", "shape": [1, 4], "datatype": "FP32", "data": [1, 2, 3, 4]}]}

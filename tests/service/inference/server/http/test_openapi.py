@@ -1,4 +1,4 @@
-"""The OpenAPI document: schemathesis derives requests from it, which the service answers as it says."""
+"""The OpenAPI document: the service answers schemathesis' requests from it as it says."""
 
 import importlib.util
 import json

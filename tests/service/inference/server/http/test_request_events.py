@@ -1,4 +1,4 @@
-"""What arrives of a request, in the order of ASGI."""
+"""Events of a request, in the order of ASGI."""
 
 import asyncio
 from collections.abc import Callable

@@ -27,5 +27,5 @@ from neurald.service.inference.server.http.time_limit import EXPECTED_MS, PREFER
     ],
 )
 def test_limits(headers: dict[bytes, bytes], limit_s: float | None) -> None:
-    """What is not understood is no limit, as RFC 7240 asks."""
+    """Preferences that are not understood set no limit, as RFC 7240 asks."""
     assert time_limit_s(headers) == limit_s

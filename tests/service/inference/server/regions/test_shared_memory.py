@@ -143,7 +143,7 @@ def test_requests_that_come_again_and_end_otherwise(client: Any, key: str) -> No
 
 
 def test_requests_that_come_again_beside_others(client: Any, key: str) -> None:
-    """Several clients send the same request, for whose runs the service does not wait one by one."""
+    """Several clients send the same request, whose runs the service does not await one by one."""
     handle = memory.create_shared_memory_region("region", key, 128)
     try:
         client.register_system_shared_memory("region", key, 128)

@@ -31,7 +31,7 @@ def test_comparisons(operation: OperationType, types: dict[str, OperandType], sh
 def test_numbers_of_the_same_scale(
     operation: OperationType, types: dict[str, OperandType], scale: float
 ) -> None:
-    """With a small scale, different numbers compare equal, and with a large one those that saturate."""
+    """With a small scale different numbers compare equal, with a large one those that saturate."""
     inputs = [numbers(types["T"], (700,), seed=seed, scale=scale) for seed in (0, 1)]
     expect_same(operation, inputs, result(BOOL8), data=(0, 1))
 

@@ -135,7 +135,7 @@ def test_kernels(target: Target, channels: int, zero_point: int, *, has_rests: b
 
 @types_and_targets
 def test_a_range_of_one_value(seed: int, target: Target) -> None:
-    """An activation may clamp every result to the zero point, where that is the type's largest value."""
+    """An activation may clamp every result to the zero point, the type's largest value."""
     source, weights, result = TYPES[seed]
     sums = QuantizedSums(seed, source=source, weights=weights)
     high = int(np.iinfo(result.value).max)

@@ -1,0 +1,35 @@
+"""Prose of pages ends by column 100, as ruff demands of docstrings and comments (W505)."""
+
+import re
+import subprocess
+from pathlib import Path
+
+from support.sweeps import sweep
+
+ROOT = Path(__file__).parents[2]
+MAX_COLUMNS = 100
+_LISTED = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True)
+PAGES = _LISTED.stdout.split()
+_BLOCK = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
+#: A heading, a row of a table, an image or a reason of `support.snippets` must be one line.
+_ONE_LINE = re.compile(r" *(#|\||!\[|<!-- not run: )")
+
+
+def _long_lines(text: str) -> list[str]:
+    without_code = _BLOCK.sub("", text)
+    return [
+        line for line in without_code.split("\n") if len(line) > MAX_COLUMNS and not _ONE_LINE.match(line)
+    ]
+
+
+@sweep("page", PAGES)
+def test_prose_is_not_wide(page: str) -> None:
+    assert not _long_lines((ROOT / page).read_text(encoding="utf-8"))
+
+
+def test_only_prose_is_checked() -> None:
+    wide = "word " * 30
+    assert _long_lines(wide) == [wide]
+    for line in ("# " + wide, "| " + wide, f"![{wide}](image.png)", f"<!-- not run: {wide} -->"):
+        assert not _long_lines(line)
+    assert _long_lines(f"```text\n{wide}\n```\n{wide}") == [wide]
