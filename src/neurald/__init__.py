@@ -6,6 +6,7 @@ Names are imported when they are first used: `import neurald` alone costs next t
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from neurald._module_finder import find_modules_by_path
 from neurald._version import __version__
 
 if TYPE_CHECKING:
@@ -148,6 +149,8 @@ _HOMES = {
 }
 
 __all__ = ["__version__", *_HOMES]
+
+find_modules_by_path()
 
 
 def _imported(name: str) -> Any:
