@@ -5,8 +5,12 @@ by a cumulative sum: each adds how much closer its logarithm is to twice the usu
 usual one, at most half of that factor, so that single long runs count no more than others. If the
 sum has become large, over at least 0.2 seconds of work, and the latest runs take at least 1.6 times
 as long as usual, the device has become slow. If times vary little, four runs are enough, or as many
-as take 0.6 seconds, but at least two: one run may be long for any reason. If times vary much, more
-are needed, so that a device whose times always vary does not count as slow.
+as take 0.8 seconds, or would at twice the usual time 0.6 seconds, but at least two: one run may be
+long for any reason. If times vary much, more are needed, so that a device whose times always vary
+does not count as slow.
+
+The first runs may be long or vary because of what else the machine does then. The usual time is
+learned anew from runs that are much shorter, or vary much less.
 
 The CPU device then stands in, as soon as it has compiled the step, and the device gets a run after
 a pause that doubles with every run that is still slow. If the CPU device is even slower, the device
@@ -33,9 +37,15 @@ _COLD_RUNS: Final = 2
 #: After so many runs the usual time is known; it becomes more exact with more of them.
 _USUAL_RUNS: Final = 8
 _MAX_USUAL_RUNS: Final = 32
+#: From so many runs the usual time may be learned anew, if they are shorter by this factor, as a
+#: logarithm, and by more than times vary, or if they vary so many times less.
+_BLOCK_RUNS: Final = 32
+_SHORTER: Final = math.log(1.25)
+_CALMER: Final = 3.0
 _LATEST_RUNS: Final = 4
 _MIN_WORK_S: Final = 0.2
-#: If fewer runs than the latest ones take so long when they are slow, they are enough.
+#: If fewer runs than the latest ones take so long, or would at twice the usual time, they are enough.
+_LONG_WORK_S: Final = 0.8
 _ENOUGH_WORK_S: Final = 0.6
 _MIN_RUNS: Final = 2
 #: By how many runs of twice the usual time the sum may be smaller than that of the runs that are
@@ -62,10 +72,13 @@ class DriftWatch:
     def __init__(self, device: str) -> None:
         self._device = device
         self._cold = _COLD_RUNS
-        #: Logarithms of the times of the first runs.
+        #: Logarithms of the times of the first runs, and of later ones.
         self._first: list[float] = []
+        self._block: list[float] = []
         self._usual = 0.0
-        self._limit = math.inf
+        self._deviation = 0.0
+        #: Of the sum: where as many runs as usual are needed, and where the fewest are enough.
+        self._limit = self._least_limit = math.inf
         self._sum = 0.0
         self._latest: deque[float] = deque(maxlen=_LATEST_RUNS)
         self._slow_work_s = 0.0
@@ -97,6 +110,7 @@ class DriftWatch:
             self._learn(logarithm)
         if len(self._first) < _USUAL_RUNS:
             return False
+        self._renew(logarithm)
         self._latest.append(seconds)
         excess = logarithm - self._usual - _STEP / 2
         self._sum = max(0.0, self._sum + max(-_STEP / 2, min(_STEP / 2, excess)))
@@ -104,9 +118,10 @@ class DriftWatch:
             self._slow_work_s = 0.0
             return False
         self._slow_work_s += seconds
-        if self.is_slow or self._sum < self._limit or self._slow_work_s < _MIN_WORK_S:
+        if self.is_slow or self._sum < self._least_limit or self._slow_work_s < _MIN_WORK_S:
             return False
-        slow_s = low_median(self._latest)
+        latest = self._long_ones() if self._sum < self._limit else self._latest
+        slow_s = low_median(latest) if latest else 0.0
         if slow_s <= _SLOW * self._usual_s:
             return False
         self.is_slow = True
@@ -114,16 +129,37 @@ class DriftWatch:
         set_slowness(self._device, slow_s / self._usual_s)
         return True
 
+    def _long_ones(self) -> list[float]:
+        """Returns the latest runs if fewer than usual are enough, and the one before; else none."""
+        latest, work_s = list(self._latest), 0.0
+        for runs in range(1, len(latest)):
+            work_s += latest[-runs]
+            if runs >= _MIN_RUNS and work_s >= _LONG_WORK_S:
+                return latest[-runs - 1 :] if self._sum >= _limit(runs, self._deviation) else []
+        return []
+
     def _learn(self, logarithm: float) -> None:
         """Adds one of the first runs, and finds out what is usual."""
         self._first.append(logarithm)
-        if len(self._first) < _USUAL_RUNS:
+        if len(self._first) >= _USUAL_RUNS:
+            self._use(*_spread(self._first))
+
+    def _renew(self, logarithm: float) -> None:
+        """Adds a later run. Learns anew what is usual if the latest ones are shorter or vary less."""
+        self._block.append(logarithm)
+        if len(self._block) < _BLOCK_RUNS:
             return
-        self._usual = median(self._first)
-        deviation = median(abs(each - self._usual) for each in self._first) * 1.48
+        usual, deviation = _spread(self._block)
+        if usual < self._usual - max(_SHORTER, self._deviation) or (
+            not self._sum and deviation < self._deviation / _CALMER
+        ):
+            self._use(usual, deviation)
+        self._block.clear()
+
+    def _use(self, usual: float, deviation: float) -> None:
+        self._usual, self._deviation = usual, deviation
         runs = max(_MIN_RUNS, min(_LATEST_RUNS, math.ceil(_ENOUGH_WORK_S / (2 * self._usual_s))))
-        calm = _CALM * math.sqrt(runs / _LATEST_RUNS)
-        self._limit = (runs - _MARGIN_RUNS) * _STEP / 2 * max(1.0, (deviation / calm) ** 2)
+        self._limit, self._least_limit = (_limit(each, deviation) for each in (runs, _MIN_RUNS))
         if runs != self._latest.maxlen:
             self._latest = deque(self._latest, runs)
 
@@ -153,6 +189,18 @@ class DriftWatch:
         self._latest.clear()
         self._stand_in.clear()
         set_slowness(self._device, 1.0)
+
+
+def _spread(logarithms: list[float]) -> tuple[float, float]:
+    """Returns the median of logarithms, and their standard deviation as far as outliers allow."""
+    middle = median(logarithms)
+    return middle, median(abs(each - middle) for each in logarithms) * 1.48
+
+
+def _limit(runs: int, deviation: float) -> float:
+    """Returns the limit of the sum if so many runs are enough when times vary little."""
+    calm = _CALM * math.sqrt(runs / _LATEST_RUNS)
+    return (runs - _MARGIN_RUNS) * _STEP / 2 * max(1.0, (deviation / calm) ** 2)
 
 
 def may_be_watched(model: Model) -> bool:
