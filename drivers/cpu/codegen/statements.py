@@ -79,8 +79,9 @@ from neurald.drivers.cpu.target.target import Target
 #: prefetchers are too late if there is much computation between loads.
 _STREAM_BYTES = 1 << 16
 _AHEAD_BYTES = 1024
-#: Maximum distance of elements that are loaded with those between them, instead of gathered.
-_MAX_LOADED_STRIDE = 2
+#: Maximum distance of elements that are loaded with those between them, instead of gathered, if it
+#: is at most half the number of lanes of a register.
+_MAX_LOADED_STRIDE = 8
 
 
 class Statements:
@@ -418,7 +419,8 @@ class Statements:
                 return self._contiguous(load, found.base + (int(found.offsets[0]) + self._window))
             if found is not None:
                 return self._row_load(load, found)
-        is_short = isinstance(stride, int) and 1 < stride <= _MAX_LOADED_STRIDE <= v.lanes
+        in_register = min(v.lanes, v.target.vector_bytes // kind.size_bytes)
+        is_short = isinstance(stride, int) and 1 < stride <= min(_MAX_LOADED_STRIDE, in_register // 2)
         if is_short and stride is not None and guard is None and lanes.mask is None:
             return from_stored(v, kind, self._strided(load.value, self._scalar(offset), stride))
         mask = self._mask(guard)

@@ -168,6 +168,34 @@ def test_transpositions(kind: Scalar, target: Target) -> None:
 
 
 @_TARGETS
+@pytest.mark.parametrize("kind", [Scalar.FLOAT32, Scalar.UINT8, Scalar.FLOAT16, Scalar.INT64])
+@pytest.mark.parametrize("stride", [2, 3, 4, 5, 7, 8, 9])
+def test_elements_at_equal_distances(stride: int, kind: Scalar, target: Target) -> None:
+    """The last element of the source is the last one that is read, where loads end with its memory."""
+    value = Value((1100, stride), kind)
+    planes, along = axis(stride), axis(1100)
+    output = Value((stride, 1100), kind)
+    kernel = Kernel(output=output, axes=(planes, along), body=load(value, (along, planes)))
+    _check(kernel, {value: _numbers(value)}, target)
+
+
+def test_short_distances_take_no_gather() -> None:
+    """Vectors of few elements gather them, since all elements between would be loaded."""
+
+    def gathers(stride: int, name: str) -> bool:
+        # Shorter rows would be written out.
+        value, at = Value((4096, stride), Scalar.FLOAT32), axis(4096)
+        body = load(value, (at, constant(1, Scalar.INDEX)))
+        text = render(
+            Kernel(output=Value((4096,), Scalar.FLOAT32), axes=(at,), body=body), TARGETS[name]
+        ).text
+        return "masked.gather" in text
+
+    found = [[gathers(stride, name) for stride in (3, 4, 5, 8, 9)] for name in ("avx512", "avx2")]
+    assert found == [[False, False, False, False, True], [False, False, True, True, True]]
+
+
+@_TARGETS
 @sweep("length", [8, 12, 16, 20])
 @sweep("how", [ReductionOp.SUM, ReductionOp.MAXIMUM])
 def test_short_rows_are_reduced_along_themselves(how: ReductionOp, length: int, target: Target) -> None:
