@@ -11,7 +11,7 @@ of objects.
 import math
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from operator import gt
 
@@ -22,6 +22,9 @@ from neurald.hal.lazy_numpy import np
 _NUMBER_BYTES = 4
 #: Offsets are int32.
 _MAX_BYTES = 2**31 - 1
+_NUMBER = "<i4"
+#: Fewer strings are encoded and decoded without arrays, and more of them in parts of so many.
+_MANY = 1 << 14
 
 
 def least_bytes(count: int) -> int:
@@ -37,15 +40,54 @@ def encode_strings(strings: Array) -> Array:
             express.
     """
     values: list[bytes] = strings.reshape(-1).tolist()
+    for part in _parts(len(values)):
+        if not _are_bytes(values[part]):
+            _require_bytes(values[part])
+    if len(values) > _MANY:
+        return _encode_many(values)
+    # Standard containers are faster than arrays for few strings.
+    offsets = list(accumulate(map(len, values), initial=least_bytes(len(values))))
+    if offsets[-1] > _MAX_BYTES:
+        raise _too_large(len(values))
+    numbers = struct.pack(f"<{len(offsets) + 1}i", len(values), *offsets)
+    return np.frombuffer(b"".join((numbers, *values)), np.uint8)
+
+
+def _require_bytes(values: Sequence[object]) -> None:
     for value in values:
         if not isinstance(value, bytes):
             raise BadData(f"a string is stored as bytes, not as {type(value).__name__}")
-    # Standard containers are faster than arrays for few strings, and as fast for many.
-    offsets = list(accumulate(map(len, values), initial=least_bytes(len(values))))
-    if offsets[-1] > _MAX_BYTES:
-        raise BadData(f"{len(values)} strings take more than 2^31 - 1 bytes, the limit of a string buffer")
-    numbers = struct.pack(f"<{len(offsets) + 1}i", len(values), *offsets)
-    return np.frombuffer(b"".join((numbers, *values)), np.uint8)
+
+
+def _encode_many(values: list[bytes]) -> Array:
+    """Encodes strings of which there are many; see `encode_strings`."""
+    count = len(values)
+    ends = np.empty(count + 1, np.int64)
+    ends[0] = least_bytes(count)
+    for part in _parts(count):
+        lengths = np.fromiter(map(len, values[part]), np.int64)
+        ends[1:][part] = lengths
+    np.cumsum(ends, out=ends)
+    if int(ends[-1]) > _MAX_BYTES:
+        raise _too_large(count)
+    result = np.empty(int(ends[-1]), np.uint8)
+    numbers = result[: int(ends[0])].view(_NUMBER)
+    numbers[0], numbers[1:] = count, ends
+    for part in _parts(count):
+        text = b"".join(values[part])
+        start = int(ends[part.start])
+        result[start : start + len(text)] = np.frombuffer(text, np.uint8)
+    return result
+
+
+def _parts(count: int) -> Iterator[slice]:
+    """Returns parts of many strings, between which other threads run."""
+    for start in range(0, count, _MANY):
+        yield slice(start, start + _MANY)
+
+
+def _too_large(count: int) -> BadData:
+    return BadData(f"{count} strings take more than 2^31 - 1 bytes, the limit of a string buffer")
 
 
 def decode_strings(source: memoryview, shape: tuple[int, ...]) -> Array:
@@ -67,15 +109,39 @@ def decode_strings(source: memoryview, shape: tuple[int, ...]) -> Array:
     start = least_bytes(count)
     if len(content) < start:
         raise BadData(f"a string buffer has {len(content)} bytes; {count} strings take at least {start}")
+    if count > _MANY:
+        return _decode_many(content, count).reshape(shape)
     found, *offsets = struct.unpack_from(f"<{count + 2}i", content)
     if found != count:
-        raise BadData(f"a string buffer has {found} strings; {count} are expected")
+        raise _wrong_count(found, count)
     if offsets[0] < start or offsets[-1] > len(content) or any(map(gt, offsets, offsets[1:])):
-        raise BadData(
-            f"a string buffer of {len(content)} bytes has offsets that are not in order or exceed it"
-        )
+        raise _disordered(content)
     strings = map(content.__getitem__, map(slice, offsets, offsets[1:]))
     return np.fromiter(strings, object, count).reshape(shape)
+
+
+def _decode_many(content: bytes, count: int) -> Array:
+    """Decodes strings of which there are many; see `decode_strings`."""
+    numbers = np.frombuffer(content, _NUMBER, count + 2)
+    if numbers[0] != count:
+        raise _wrong_count(int(numbers[0]), count)
+    offsets = numbers[1:]
+    is_inside = offsets[0] >= least_bytes(count) and offsets[-1] <= len(content)
+    if not is_inside or bool((offsets[1:] < offsets[:-1]).any()):
+        raise _disordered(content)
+    strings = np.empty(count, object)
+    for part in _parts(count):
+        begins, ends = offsets[:-1][part].tolist(), offsets[1:][part].tolist()
+        strings[part] = list(map(content.__getitem__, map(slice, begins, ends)))
+    return strings
+
+
+def _wrong_count(found: int, expected: int) -> BadData:
+    return BadData(f"a string buffer has {found} strings; {expected} are expected")
+
+
+def _disordered(content: bytes) -> BadData:
+    return BadData(f"a string buffer of {len(content)} bytes has offsets that are not in order or exceed it")
 
 
 def as_strings(given: Array, what: str) -> Array:

@@ -6,6 +6,7 @@ way, so that the bytes of tensors are copied once.
 """
 
 import math
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ from neurald.service.inference.protocol.messages import (
     ModelStreamInferResponse,
 )
 from neurald.service.inference.protocol.regions import REGION, RegionTable
+from neurald.service.inference.protocol.string_contents import Strings, taken_strings
 from neurald.service.inference.protocol.tensors import (
     MAX_TENSORS,
     RESERVED_PREFIX,
@@ -39,6 +41,10 @@ from neurald.service.inference.protocol.tensors import (
     require_few_parameters,
 )
 
+#: The field of the elements of a string tensor.
+_STRINGS: Final = "bytes_contents"
+#: The tag of an input: field 5, delimited.
+_INPUT: Final = 5 << 3 | 2
 #: The tag of raw_input_contents: field 7, delimited. That of raw_output_contents: field 6.
 _RAW_INPUT: Final = 7 << 3 | 2
 _RAW_OUTPUT: Final = 6 << 3 | 2
@@ -67,11 +73,12 @@ def decode_request(data: bytes, regions: RegionTable) -> InferenceRequest:
     Raises:
         ServiceError: it is not valid.
     """
+    texts: dict[int, Strings] = {}
     if len(data) <= _SMALL_BYTES:
         message = decode(ModelInferRequest, data)
         raw = [memoryview(each) for each in message.raw_input_contents]
     else:
-        rest, raw = _split(data)
+        rest, raw, texts = _split(data)
         message = decode(ModelInferRequest, rest)
     if len(message.inputs) > MAX_TENSORS or len(message.outputs) > MAX_TENSORS:
         raise ServiceError(Status.INVALID, f"a request has more than {MAX_TENSORS} inputs or outputs")
@@ -82,7 +89,7 @@ def decode_request(data: bytes, regions: RegionTable) -> InferenceRequest:
         version=message.model_version,
         id=message.id,
         parameters=parameters,
-        inputs=_inputs(message, raw, regions),
+        inputs=_inputs(message, raw, texts, regions),
         outputs=tuple(_wanted(each, regions) for each in message.outputs),
     )
 
@@ -101,11 +108,18 @@ def decode(kind: Any, data: bytes) -> Any:
         raise ServiceError(Status.INVALID, f"the request is not understood: {error}") from None
 
 
-def _split(data: bytes) -> tuple[bytes, list[memoryview]]:
-    """Returns the message without its raw tensors, and these."""
+def _split(data: bytes) -> tuple[bytes, list[memoryview], dict[int, Strings]]:
+    """Returns the message without most of its tensors, and these.
+
+    Returns:
+        The rest, the raw tensors, and the elements of large string tensors by the position of the
+            input.
+    """
     view = memoryview(data)
     raw: list[memoryview] = []
-    rest: list[memoryview] = []
+    texts: dict[int, Strings] = {}
+    rest: list[memoryview | bytes] = []
+    inputs = 0
     at, end = 0, len(data)
     fields = 0
     try:
@@ -123,6 +137,15 @@ def _split(data: bytes) -> tuple[bytes, list[memoryview]]:
                     if len(raw) > MAX_TENSORS:
                         raise ServiceError(Status.INVALID, f"a request has more than {MAX_TENSORS} inputs")
                     continue
+                if tag == _INPUT:
+                    inputs += 1
+                    taken = (
+                        taken_strings(view[at - length : at], _MAX_PARTS) if length > _SMALL_BYTES else None
+                    )
+                    if taken is not None:
+                        tensor, texts[inputs - 1] = taken
+                        rest += (bytes((_INPUT,)), encoded_varint(len(tensor)), tensor)
+                        continue
             elif wire_type == _VARINT:
                 _, at = _varint(data, at)
             elif wire_type in _FIXED:
@@ -137,7 +160,7 @@ def _split(data: bytes) -> tuple[bytes, list[memoryview]]:
         raise ServiceError(
             Status.INVALID, f"the request is not understood: its {end} bytes end within a field"
         ) from None
-    return b"".join(rest), raw
+    return b"".join(rest), raw, texts
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
@@ -191,10 +214,12 @@ def decode_parameters(given: Any) -> dict[str, Parameter]:
     return result
 
 
-def _inputs(message: Any, raw: list[memoryview], regions: RegionTable) -> tuple[InputTensor, ...]:
+def _inputs(
+    message: Any, raw: list[memoryview], texts: Mapping[int, Strings], regions: RegionTable
+) -> tuple[InputTensor, ...]:
     result: list[InputTensor] = []
     used = 0
-    for each in message.inputs:
+    for position, each in enumerate(message.inputs):
         name = each.name
         shape = checked_shape(name, each.shape)
         source: InputBytes
@@ -221,7 +246,7 @@ def _inputs(message: Any, raw: list[memoryview], regions: RegionTable) -> tuple[
             source = Bytes(raw[used])
             used += 1
         else:
-            source = Bytes(_typed(name, each.datatype, shape, each.contents))
+            source = Bytes(_typed(name, each.datatype, shape, each.contents, texts.get(position)))
         result.append(InputTensor(name=name, datatype=each.datatype, shape=shape, source=source))
     if used != len(raw):
         raise ServiceError(
@@ -232,30 +257,42 @@ def _inputs(message: Any, raw: list[memoryview], regions: RegionTable) -> tuple[
     return tuple(result)
 
 
-def _typed(name: str, datatype: str, shape: tuple[int, ...], contents: Any) -> memoryview:
-    """Returns the bytes of a tensor whose elements are in the fields of InferTensorContents."""
+def _typed(
+    name: str, datatype: str, shape: tuple[int, ...], contents: Any, strings: Strings | None
+) -> memoryview:
+    """Returns the bytes of a tensor whose elements are in the fields of InferTensorContents.
+
+    Args:
+        name, datatype, shape: those of the tensor.
+        contents: its contents.
+        strings: its elements if they were taken from the contents.
+    """
     field = content_field(datatype)
     if field is None or kind_of_datatype(datatype) is None:
         raise ServiceError(
             Status.INVALID, f"input {quoted(name)}: {quoted(datatype)} has to be sent in raw_input_contents"
         )
-    for other, _ in contents.ListFields():
-        if other.name != field:
+    others = [other.name for other, _ in contents.ListFields()] if strings is None else [_STRINGS]
+    for other in others:
+        if other != field:
             raise ServiceError(
                 Status.INVALID,
-                f"input {quoted(name)} is {datatype}, whose elements are in {field}, but has {other.name}",
+                f"input {quoted(name)} is {datatype}, whose elements are in {field}, but has {other}",
             )
     elements = getattr(contents, field)
     count = math.prod(shape)
-    if len(elements) != count:
+    given = len(elements) if strings is None else strings.number
+    if given != count:
         raise ServiceError(
             Status.INVALID,
-            f"input {quoted(name)} has {len(elements)} elements; the shape {list(shape)} has {count}",
+            f"input {quoted(name)} has {given} elements; the shape {list(shape)} has {count}",
         )
+    if strings is not None:
+        return memoryview(strings.content)
     if datatype == "BYTES":
-        strings = np.empty(count, object)
-        strings[:] = list(elements)
-        return memoryview(encode_byte_strings(strings))
+        array = np.empty(count, object)
+        array[:] = list(elements)
+        return memoryview(encode_byte_strings(array))
     dtype = dtype_of(datatype)
     if field in ("int_contents", "uint_contents"):
         wide = np.fromiter(elements, np.int64, count)

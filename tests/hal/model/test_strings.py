@@ -26,6 +26,26 @@ def test_strings_survive_storage(shape: tuple[int, ...]) -> None:
     assert decode_strings(memoryview(stored.tobytes()), shape).tolist() == strings.tolist()
 
 
+@sweep("count", [16384, 16385, 40000])
+def test_many_strings_are_stored_as_few_are(count: int) -> None:
+    values = [bytes([n % 256]) * (n % 5) for n in range(count)]
+    strings = np.empty((2, count // 2) if count % 2 == 0 else (count,), object)
+    strings.reshape(-1)[:] = values
+    stored = encode_strings(strings).tobytes()
+    offsets = np.cumsum([least_bytes(count), *map(len, values)]).tolist()
+    assert stored == bytes(buffer(count, *offsets, content=b"".join(values)))
+    assert decode_strings(memoryview(stored), strings.shape).tolist() == strings.tolist()
+    damaged = [(0, count + 1), (1, 0), (count // 2, 2**31 - 1), (count // 2, 7), (count + 1, 2**31 - 1)]
+    for place, number in damaged:
+        content = bytearray(stored)
+        content[4 * place : 4 * place + 4] = struct.pack("<i", number)
+        with pytest.raises(BadData, match=r"strings; |not in order or exceed"):
+            decode_strings(memoryview(content), strings.shape)
+    strings.reshape(-1)[count - 1] = "text"
+    with pytest.raises(BadData, match="not as str"):
+        encode_strings(strings)
+
+
 def test_the_format_is_that_of_tflite() -> None:
     assert encode_strings(np.array([b"ab", b"", b"c"], object)).tobytes() == bytes(
         buffer(3, 20, 22, 22, 23, content=b"abc")

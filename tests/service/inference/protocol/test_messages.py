@@ -57,7 +57,7 @@ def test_json_has_all_fields_and_numbers() -> None:
     config.parameters["k"].string_value = "v"
     document = as_json(config)
     assert document["input"] == [
-        {"name": "x", "data_type": "TYPE_FP32", "format": "FORMAT_NONE", "dims": [1, 2]}
+        {"name": "x", "data_type": "TYPE_FP32", "format": "FORMAT_NONE", "dims": [1, 2], "optional": False}
     ]
     assert document["parameters"] == {"k": {"string_value": "v"}}
     assert document["output"] == []

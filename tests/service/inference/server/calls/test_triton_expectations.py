@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import grpc
 import numpy as np
 import pytest
 from support.inference import zoo
@@ -30,6 +31,7 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     zoo.write_plain(folder, "texts", zoo.reshaping("STRING"))
     zoo.write_plain(folder, "text", zoo.reshaping("STRING", 1))
     zoo.write_plain(folder, "single", zoo.reshaping(count=1))
+    zoo.write_plain(folder, "many", zoo.reshaping("STRING", 300_000))
     optional = 'input [ { name: "a" data_type: TYPE_INT32 dims: [ 1, 4 ] optional: true } ]'
     zoo.write_model(folder, "half", zoo.addition(), config=optional)
     with Serving(folder, allow_client_shm=True) as found:
@@ -119,6 +121,19 @@ def test_missing_inputs_are_named(serving: Serving) -> None:
                 client.infer("pair", inputs)
             assert message in str(caught.value)
             assert caught.value.status() == "StatusCode.INVALID_ARGUMENT"
+
+
+def test_many_strings_as_elements(serving: Serving) -> None:
+    """More than any message may have parts, of one length."""
+    count = 300_000
+    service_pb2 = triton_grpc.service_pb2
+    request = service_pb2.ModelInferRequest(model_name="many")
+    tensor = request.inputs.add(name="x", datatype="BYTES", shape=[1, count])
+    tensor.contents.bytes_contents.extend([b"A"] * count)
+    channel = grpc.insecure_channel(serving.grpc, options=[("grpc.max_receive_message_length", -1)])
+    with channel:
+        answer = triton_grpc.service_pb2_grpc.GRPCInferenceServiceStub(channel).ModelInfer(request)
+    assert answer.raw_output_contents[0] == b"\1\0\0\0A" * count
 
 
 def test_optional_inputs_may_be_left_out(serving: Serving) -> None:
