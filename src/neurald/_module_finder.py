@@ -26,7 +26,7 @@ class ModuleFinder:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: Any = None
     ) -> ModuleSpec | None:
-        """Returns the specification of a module; None if it is not in the first folder of the path."""
+        """Returns the spec of a module; None if it is not in the first folder of the path."""
         if not path or not name.startswith(self._prefix):
             return None
         place = f"{path[0]}/{name.rpartition('.')[2]}"

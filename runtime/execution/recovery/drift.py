@@ -44,7 +44,8 @@ _SHORTER: Final = math.log(1.25)
 _CALMER: Final = 3.0
 _LATEST_RUNS: Final = 4
 _MIN_WORK_S: Final = 0.2
-#: If fewer runs than the latest ones take so long, or would at twice the usual time, they are enough.
+#: If fewer runs than the latest ones take so long, or would at twice the usual time, they are
+#: enough.
 _LONG_WORK_S: Final = 0.8
 _ENOUGH_WORK_S: Final = 0.6
 _MIN_RUNS: Final = 2
@@ -145,7 +146,7 @@ class DriftWatch:
             self._use(*_spread(self._first))
 
     def _renew(self, logarithm: float) -> None:
-        """Adds a later run. Learns anew what is usual if the latest ones are shorter or vary less."""
+        """Adds a later run. Learns anew what is usual if the latest are shorter or vary less."""
         self._block.append(logarithm)
         if len(self._block) < _BLOCK_RUNS:
             return

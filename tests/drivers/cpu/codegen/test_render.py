@@ -171,7 +171,7 @@ def test_transpositions(kind: Scalar, target: Target) -> None:
 @pytest.mark.parametrize("kind", [Scalar.FLOAT32, Scalar.UINT8, Scalar.FLOAT16, Scalar.INT64])
 @pytest.mark.parametrize("stride", [2, 3, 4, 5, 7, 8, 9])
 def test_elements_at_equal_distances(stride: int, kind: Scalar, target: Target) -> None:
-    """The last element of the source is the last one that is read, where loads end with its memory."""
+    """The last element of the source is read last, where loads end with its memory."""
     value = Value((1100, stride), kind)
     planes, along = axis(stride), axis(1100)
     output = Value((stride, 1100), kind)
