@@ -148,9 +148,14 @@ class Tensor(Struct, frozen=True, kw_only=True):
                 "(by blocks) is expected"
             )
         scales = file.numbers(scales_at, FLOAT32) if scales_at else ()
+        zero_points = file.numbers(zero_points_at, INT64) if zero_points_at else ()
+        if not scales and any(zero_points):
+            raise BadData(
+                f"{self} has the zero point {next(filter(None, zero_points))} and no scale; both or neither are "
+                "expected (the file is damaged, or its converter has lost the scales)"
+            )
         if not scales:
             return None
-        zero_points = file.numbers(zero_points_at, INT64) if zero_points_at else ()
         if len(scales) != len(zero_points):
             raise BadData(
                 f"{self} has {len(scales)} scales and {len(zero_points)} zero points; equal numbers are expected"

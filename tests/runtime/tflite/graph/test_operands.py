@@ -127,6 +127,7 @@ def test_a_variable_is_unsupported_unless_it_is_fed() -> None:
         ({"type_": "UINT8", "scale": 1, "zero_point": -1}, "zero point -1"),
         ({"type_": "INT8", "scale": 1, "zero_point": 2**62}, "zero point"),
         ({"type_": "INT8", "scale": 1, "zero_point": ()}, "1 scales and 0 zero points"),
+        ({"type_": "INT8", "scale": (), "zero_point": 3}, "zero point 3 and no scale"),
         ({"type_": "INT8", "scale": 1, "zero_point": (0, 0)}, "1 scales and 2 zero points"),
         ({"type_": "INT8", "scale": (1, 2, 3)}, "3 scales along dimension 0"),
         ({"type_": "INT8", "scale": (1, 2), "quantized_dimension": 1}, "dimension 1"),
