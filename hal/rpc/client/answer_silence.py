@@ -1,7 +1,7 @@
 """Ends calls of daemons that do not answer, or that begin an answer and do not go on.
 
 A preparation or an execution may take any time, but a daemon has the whole answer when it begins to
-send it. Other calls need no work that takes long.
+send it. Other calls need no work that takes long, except a profile, which runs each kernel alone.
 """
 
 import threading
@@ -12,11 +12,30 @@ import grpc
 
 from neurald.hal.errors import OpFailed
 
-#: Calls that daemons answer at once.
-PROMPT_CALLS: Final = frozenset({"Allocate", "GetArtifact", "GetStatus", "GetSupportedOperations"})
+#: Calls that daemons answer at once, or after a copy: device memory in use is not waited for.
+_PROMPT_CALLS: Final = frozenset(
+    {
+        "Allocate",
+        "CopyFromBuffer",
+        "CopyToBuffer",
+        "GetArtifact",
+        "GetImprovement",
+        "GetStatus",
+        "GetSupportedOperations",
+    }
+)
 #: How long a daemon may send nothing in the middle of an answer, or before one that needs no work;
 #: twice as long if that is checked late.
 MAX_SILENCE_S: Final = 60.0
+#: A profile may take so many times as long.
+_PROFILE: Final = 10
+
+
+def limit_of(method: str) -> float | None:
+    """Returns the time in seconds after which a call without a deadline is given up; None for any time."""
+    if method == "Profile":
+        return _PROFILE * MAX_SILENCE_S
+    return MAX_SILENCE_S if method in _PROMPT_CALLS else None
 
 
 def rest_of_answer(call: Any) -> Generator[Any, None, None]:

@@ -277,8 +277,8 @@ class Connection:
                 answer.
             Error: the daemon's error.
         """
-        is_prompt = deadline_s is None and method in answer_silence.PROMPT_CALLS
-        limit_s = answer_silence.MAX_SILENCE_S if is_prompt else _timeout(deadline_s)
+        silence_s = answer_silence.limit_of(method) if deadline_s is None else None
+        limit_s = _timeout(deadline_s) if silence_s is None else silence_s
         try:
             with self._failures(method):
                 self._require_sendable(message)
@@ -290,7 +290,7 @@ class Connection:
             raise Cancelled(f"the execution was cancelled while {method} was under way") from None
         except Error as error:
             self._release(tokens)
-            if is_prompt and isinstance(error, MissedDeadlineTransient):
+            if silence_s is not None and isinstance(error, MissedDeadlineTransient):
                 raise OpFailed(
                     f"the daemon at {self._address} has not answered {method} in {limit_s:g} s"
                 ) from None

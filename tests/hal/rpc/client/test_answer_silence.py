@@ -22,6 +22,7 @@ from neurald.hal.rpc.client import answer_silence
 from neurald.hal.rpc.client.answer_silence import rest_of_answer
 from neurald.hal.rpc.client.carried_answer import CarriedAnswer
 from neurald.hal.rpc.client.device import RemoteDevice, connect
+from neurald.hal.rpc.server.execution_handler import ExecutionHandler
 from neurald.hal.rpc.server.handler import DeviceHandler
 from neurald.hal.rpc.server.server import DeviceServer
 
@@ -106,6 +107,33 @@ def test_calls_that_need_no_work_are_given_up(remote: RemoteDevice, monkeypatch:
             remote.supported_operations(model)
     waits.set()
     assert remote.supported_operations(model)[0].ok
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "method"),
+    [
+        (DeviceHandler, "copy_to_buffer", "CopyToBuffer"),
+        (DeviceHandler, "copy_from_buffer", "CopyFromBuffer"),
+        (ExecutionHandler, "profile", "Profile"),
+    ],
+)
+def test_copies_and_profiles_are_given_up(
+    monkeypatch: pytest.MonkeyPatch, owner: type, name: str, method: str
+) -> None:
+    waits = threading.Event()
+    message = getattr(device_pb2, f"{method}Request")()
+    monkeypatch.setattr(owner, name, lambda *_: waits.wait(60))
+    server = DeviceServer(AddingDevice(), Address.parse("127.0.0.1:0"))
+    server.start()
+    remote = connect(str(server.address))
+    try:
+        monkeypatch.setattr(answer_silence, "MAX_SILENCE_S", 0.02)
+        with pytest.raises(OpFailed, match=rf"has not answered {method} in 0\.\d+ s"):
+            remote._connection.call(method, message)
+    finally:
+        waits.set()
+        remote.close()
+        server.stop()
 
 
 @pytest.mark.parametrize("silent", [True, False])
