@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 from neurald.hal.errors import BadData, BadState, Error, OpFailed
+from neurald.hal.process.files.output_file import write_output
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.records import replace
 from neurald.hal.unpicklable import Unpicklable
@@ -113,7 +114,7 @@ class Trace(Unpicklable):
         else:
             document = trace_document(self._spans, self.trace_id, self._recorder.dropped)
         try:
-            path.write_bytes(document)
+            write_output(path, document)
         except OSError as error:
             # A part of a document is none.
             if path.is_file():

@@ -2,13 +2,16 @@
 
 import csv
 from collections.abc import Mapping
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
+
+from neurald.hal.process.files.output_file import open_output
 
 
 def write_csv(path: Path, document: Mapping[str, Any]) -> None:
     """Writes a document's numbers, except single latencies and kernels, as `name,value` rows."""
-    with path.open("w", newline="", encoding="utf-8") as file:
+    with TextIOWrapper(open_output(path), encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(("name", "value"))
         writer.writerows(_flat("", {key: each for key, each in document.items() if key not in _LARGE}))
@@ -28,7 +31,7 @@ def _flat(name: str, value: Any) -> list[tuple[str, Any]]:
 
 def write_profile_csv(path: Path, profile: Mapping[str, Any]) -> None:
     """Writes the kernels of a profile in their order, and then the totals by operation type."""
-    with path.open("w", newline="", encoding="utf-8") as file:
+    with TextIOWrapper(open_output(path), encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(("table", "step", "device", "kernel", "label", "operations", "us", "share"))
         for step in profile["steps"]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from neurald._version import __version__
 from neurald.hal.device import Device
+from neurald.hal.process.files.output_file import write_output
 from neurald.service.conformance.coverage import Coverage, coverage
 from neurald.service.conformance.operation_check import GUARD_PAGES
 from neurald.service.conformance.result import CheckResult, Outcome, count
@@ -169,9 +170,9 @@ def write(run: SuiteRun, path: Path) -> None:
     import msgspec
 
     if path.suffix == ".md":
-        path.write_text(markdown(run))
+        write_output(path, markdown(run).encode())
     else:
-        path.write_bytes(msgspec.json.format(msgspec.json.encode(document(run)), indent=2) + b"\n")
+        write_output(path, msgspec.json.format(msgspec.json.encode(document(run)), indent=2) + b"\n")
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

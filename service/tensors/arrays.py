@@ -21,6 +21,7 @@ from neurald.hal.model.graph import Operand
 from neurald.hal.model.model import Model
 from neurald.hal.model.strings import as_strings
 from neurald.hal.model.types import MAX_OPERAND_BYTES, OperandType
+from neurald.hal.process.files.output_file import open_output
 from neurald.service.tensors.files import open_archive, open_regular
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -277,7 +278,7 @@ def write_outputs(path: Path, slots: Sequence[Slot], arrays: Sequence[Array]) ->
     """
     stored = [_to_write(np.asarray(array), slot) for slot, array in zip(slots, arrays, strict=True)]
     # numpy.savez reserves the names `file` and `allow_pickle` for its own arguments.
-    with zipfile.ZipFile(path, "w") as archive:
+    with open_output(path) as file, zipfile.ZipFile(file, "w") as archive:
         for slot, array in zip(slots, stored, strict=True):
             with archive.open(f"{slot.key}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, array, allow_pickle=False)

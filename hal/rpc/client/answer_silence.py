@@ -32,7 +32,7 @@ _PROFILE: Final = 10
 
 
 def limit_of(method: str) -> float | None:
-    """Returns the time in seconds after which a call without a deadline is given up; None for any time."""
+    """Returns after how many seconds a call without a deadline is given up; None if never."""
     if method == "Profile":
         return _PROFILE * MAX_SILENCE_S
     return MAX_SILENCE_S if method in _PROMPT_CALLS else None

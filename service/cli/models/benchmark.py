@@ -305,10 +305,12 @@ def _write_files(
     profile_csv: Path | None,
     svg: Path | None,
 ) -> None:
+    from neurald.hal.process.files.output_file import write_output
+
     if output is not None:
         import msgspec
 
-        output.write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
+        write_output(output, msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
     if csv is not None:
         from neurald.service.benchmark.table_file import write_csv
 
@@ -321,7 +323,7 @@ def _write_files(
         from neurald.service.benchmark.histogram import svg_histogram
 
         title = f"{document['model']}: {document['steady']['runs']} runs"
-        svg.write_text(svg_histogram(document["latencies_ms"], title), encoding="utf-8")
+        write_output(svg, svg_histogram(document["latencies_ms"], title).encode())
 
 
 def _comparison(before: str, first: Any, after: str, second: Any) -> dict[str, Any]:

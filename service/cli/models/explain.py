@@ -71,6 +71,7 @@ def explain(
     """
     import neurald as nd
     from neurald.hal.model.types import Preference
+    from neurald.hal.process.files.output_file import write_output
     from neurald.runtime.explain.partitioned_model import PartitionedModel
     from neurald.runtime.partitioning.candidates import find_candidates
     from neurald.runtime.partitioning.options import (
@@ -103,7 +104,7 @@ def explain(
         if profile:
             explained = explained.with_kernels(_profile(loaded, devices, partitioning))
     if html is not None:
-        html.write_text(explained.to_html(f"{model.name}: policy {policy}", what_ifs), encoding="utf-8")
+        write_output(html, explained.to_html(f"{model.name}: policy {policy}", what_ifs).encode())
     if json:
         document = {"model": str(model), "policy": policy, **explained.to_json()}
         if what_ifs:

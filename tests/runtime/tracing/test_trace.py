@@ -26,6 +26,7 @@ from neurald.hal.errors import BadData, BadState
 from neurald.hal.memory.pool import SharedMemory
 from neurald.hal.rpc.transport.ring_end import RING_BYTES, RingEnd, RingSide, Stamps
 from neurald.runtime.execution.program.overlapping_steps import OverlappingSteps
+from neurald.runtime.tracing import trace as trace_module
 from neurald.runtime.tracing.own_time import with_ends
 from neurald.runtime.tracing.perfetto import trace_document
 from neurald.runtime.tracing.recorded import recorded
@@ -215,7 +216,7 @@ def test_a_full_disk_leaves_no_part_of_a_file(tmp_path: Path, monkeypatch: pytes
         path.open("wb").write(content[:100])
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
-    monkeypatch.setattr(Path, "write_bytes", write)
+    monkeypatch.setattr(trace_module, "write_output", write)
     with pytest.raises(OSError, match="No space left"), nd.trace(path) as trace:
         nd.load_tflite(MODEL)
     assert not path.exists()

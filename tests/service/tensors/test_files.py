@@ -1,19 +1,26 @@
-"""Files that users name but that are not regular: pipes without a writer, endless devices."""
+"""Files that users name but that are not regular: pipes without another end, endless devices."""
 
 import os
 import resource
 import signal
 import struct
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.errors import BadData
-from neurald.service.tensors.arrays import read_inputs
+from neurald.hal.model.graph import Operand
+from neurald.hal.model.types import OperandType
+from neurald.hal.process.files import output_file
+from neurald.hal.process.files.output_file import write_output
+from neurald.service.benchmark.table_file import write_csv, write_profile_csv
+from neurald.service.tensors.arrays import Slot, read_inputs, write_outputs
 from neurald.service.tensors.classification import read_labels
 from neurald.service.tensors.files import open_archive, open_regular
 from neurald.service.tensors.images import read_image
@@ -28,10 +35,18 @@ READERS: dict[str, Callable[[Path], Any]] = {
 }
 
 
+WRITERS: dict[str, Callable[[Path], Any]] = {
+    "outputs": lambda path: write_outputs(path, [], []),
+    "csv": lambda path: write_csv(path, {"runs": 1}),
+    "profile": lambda path: write_profile_csv(path, {"steps": [], "types": {}, "by_type": []}),
+    "report": lambda path: write_output(path, b"report"),
+}
+
+
 @pytest.fixture(autouse=True)
 def _hangs_are_failures() -> Iterator[None]:
     def hangs(number: int, frame: object) -> None:
-        pytest.fail("it waits for a writer, or reads without an end")
+        pytest.fail("it waits for the other end, or reads without an end")
 
     before = signal.signal(signal.SIGALRM, hangs)
     signal.alarm(5)
@@ -48,6 +63,29 @@ def test_only_regular_files_are_read(tmp_path: Path, reader: str, kind: str) -> 
     path = {"pipe": pipe, "device": Path("/dev/zero")}[kind]
     with pytest.raises(BadData, match="regular file"):
         READERS[reader](path)
+
+
+@sweep("writer", WRITERS)
+def test_pipes_that_nobody_reads_are_refused(tmp_path: Path, writer: str) -> None:
+    pipe = tmp_path / writer
+    os.mkfifo(pipe)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(output_file, "_READER_S", 0.01)
+        with pytest.raises(OSError, match="nobody reads this pipe"):
+            WRITERS[writer](pipe)
+
+
+def test_outputs_go_to_the_reader_of_a_pipe(tmp_path: Path) -> None:
+    """More than a pipe holds, through a file that cannot be sought."""
+    pipe, copy = tmp_path / "pipe", tmp_path / "copy.npz"
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: copy.write_bytes(pipe.read_bytes()))
+    reader.start()
+    array = np.arange(1 << 16, dtype=np.float32)
+    operand = Operand(type=OperandType.TENSOR_FLOAT32, dimensions=array.shape)
+    write_outputs(pipe, [Slot(key="out", alias="out", operand=operand)], [array])
+    reader.join()
+    assert np.array_equal(np.load(copy)["out"], array)
 
 
 def test_links_to_regular_files_are_followed(tmp_path: Path) -> None:
