@@ -271,7 +271,7 @@ class _Loops:
             {kernel.axes[-1]: index(number)} for number in range(kernel.axes[-1].extent)
         ]
         bodies = [substitute(kernel.body, place) for place in places]
-        statements.reduce_together(
+        statements.reductions.reduce_together(
             [each for body in bodies for each in walk(body) if isinstance(each, Reduce)]
         )
         for place, body in zip(places, bodies, strict=True):

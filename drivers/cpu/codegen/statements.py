@@ -4,15 +4,10 @@ Every expression is computed once, hoisted as far out of loops as possible. The 
 are consecutive elements along one axis. Expressions that depend on this axis are vectors, all
 others are scalars, which are broadcast where they are combined with vectors. Loads with consecutive
 addresses along the lanes load a vector, loads of every other element two, and all others gather.
-Reductions that do not depend on the lanes' axis are vectorised along one of their own axes.
 """
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from itertools import product
+from collections.abc import Iterator, Mapping
 
-from neurald.drivers.compiler.analysis.interpreter import Array
 from neurald.drivers.compiler.analysis.weight_exponent import is_weight_exponent
 from neurald.drivers.compiler.ir.expression import (
     AccumulatorRef,
@@ -23,20 +18,19 @@ from neurald.drivers.compiler.ir.expression import (
     Linear,
     Load,
     Reduce,
-    index,
 )
-from neurald.drivers.compiler.ir.extents.extent import Extent, estimate, is_zero, may_be_zero
+from neurald.drivers.compiler.ir.extents.extent import estimate, is_zero
 from neurald.drivers.compiler.ir.nesting import BoundedRecursion
 from neurald.drivers.compiler.ir.offsets import TermOrder, offset_of, stride_along
-from neurald.drivers.compiler.ir.op import Op, ReductionOp
+from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.compiler.ir.traversal import substitute, walk
+from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.cpu.codegen.reductions import Reductions
+from neurald.drivers.cpu.codegen.scope import Scope
 from neurald.drivers.cpu.codegen.vector_lanes import VectorLanes
 from neurald.drivers.cpu.emit import vector_memory
-from neurald.drivers.cpu.emit.byte_sums import byte_sum_of
 from neurald.drivers.cpu.emit.byte_tables import is_permuted, permuted
-from neurald.drivers.cpu.emit.column_sums import MAX_ROWS, UNROLLED, ColumnSum, column_sum_of
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.math.byte_quotients import byte_quotient, byte_quotient_of, has_byte_quotients
 from neurald.drivers.cpu.emit.math.integers import resized, wrapped
@@ -60,19 +54,9 @@ from neurald.drivers.cpu.emit.op_table import (
     stored,
     to_stored,
 )
-from neurald.drivers.cpu.emit.reductions import (
-    combine,
-    identity_text,
-    independent_totals,
-    is_number,
-    is_unrolled,
-    reduce_lanes,
-    reduction_axis,
-    reduction_lanes,
-)
 from neurald.drivers.cpu.emit.sloped_tables import sloped, sloped_table
-from neurald.drivers.cpu.emit.vector import Vector, first_lanes
-from neurald.drivers.cpu.schedule.lane_constants import LaneConstants, RowLoad, SteppedReduction, windows
+from neurald.drivers.cpu.emit.vector import Vector
+from neurald.drivers.cpu.schedule.lane_constants import LaneConstants, RowLoad, windows
 from neurald.drivers.cpu.target.target import Target
 
 #: Size of values that exceed the first-level cache when read, and prefetch distance. Hardware
@@ -100,6 +84,9 @@ class Statements:
         varying: cache of which expressions differ between lanes; can be shared for the same axis.
         is_streaming: True if consecutive elements along the axis are computed next.
         row: constants of the lanes' axis if the name of the first lane's index is a number.
+
+    Attributes:
+        reductions: writes the reductions among the expressions.
     """
 
     def __init__(
@@ -120,43 +107,40 @@ class Statements:
         self._target = target
         self._pointers = pointers
         self._single = Vector(code, target, 1)
-        self._scalars: dict[Expression, str] = {}
-        self._names: dict[Expression, str] = {}
         self._is_streaming = is_streaming
         self._row = row
-        #: Start of the contiguous elements that are reduced, relative to those of the row.
-        self._window: int | None = None
         self._nesting = BoundedRecursion[str](self._parts)
         vector = Vector(code, target, lanes)
-        self._lanes = VectorLanes(
-            vector, along if lanes > 1 else None, mask, {} if varying is None else varying
+        self._scope = scope = Scope(
+            lanes=VectorLanes(vector, along if lanes > 1 else None, mask, {} if varying is None else varying)
         )
         for expression, name in names.items():
             if isinstance(expression, AccumulatorRef) and lanes > 1:
-                self._lanes.known[expression] = name
+                scope.lanes.known[expression] = name
             else:
-                self._names[expression] = name
-        self._order = TermOrder(pointers, self._names)
+                scope.names[expression] = name
+        self._order = TermOrder(pointers, scope.names)
+        self.reductions = Reductions(code, target, scope, row, self.value)
 
     def value(self, expression: Expression) -> str:
         """Returns an expression in every lane, of type `computed(expression, lanes)`."""
-        if self._lanes.v.lanes == 1:
+        if self._scope.lanes.v.lanes == 1:
             return self._scalar(expression)
         return self._vector(expression)
 
     def know(self, expression: Expression, name: str) -> None:
         """Sets the vector of an expression, whose type is `computed(expression, lanes)`."""
-        self._lanes.known[expression] = name
+        self._scope.lanes.known[expression] = name
 
     def require(self, condition: Expression, code: int) -> None:
         """Stores `code` to `%status` if a condition fails in any existing lane."""
-        v = self._lanes.v
-        if not self._lanes.varies(condition):
+        v = self._scope.lanes.v
+        if not self._scope.lanes.varies(condition):
             holds = self._scalar(condition)
         else:
             holds = self._vector(condition)
-            if self._lanes.mask is not None:
-                missing = v.binary("xor", "i1", self._lanes.mask, v.number("i1", 1))
+            if self._scope.lanes.mask is not None:
+                missing = v.binary("xor", "i1", self._scope.lanes.mask, v.number("i1", 1))
                 holds = v.binary("or", "i1", holds, missing)
             holds = v.all_lanes(holds)
         if holds == "true":
@@ -172,9 +156,9 @@ class Statements:
             offset: offset in elements.
             element: the stored expression.
         """
-        v, kind = self._lanes.v, element.type
+        v, kind = self._scope.lanes.v, element.type
         value = to_stored(v, kind, self.value(element))
-        vector_memory.store(v, stored(kind), value, pointer, self._scalar(offset), self._lanes.mask)
+        vector_memory.store(v, stored(kind), value, pointer, self._scalar(offset), self._scope.lanes.mask)
 
     def _parts(self, expression: Expression) -> list[Expression]:
         """Returns the operands that are computed in this scope.
@@ -192,10 +176,12 @@ class Statements:
     def _scalar(self, expression: Expression) -> str:
         if isinstance(expression, Constant):
             return constant_text(self._single, expression.value, expression.type, computed(expression, 1))
-        known = self._names.get(expression) or self._scalars.get(expression)
+        known = self._scope.names.get(expression) or self._scope.scalars.get(expression)
         if known is not None and self._code.is_known(known):
             return known
-        name = self._scalars[expression] = self._nesting.compute(expression, self._new_scalar, self._scalar)
+        name = self._scope.scalars[expression] = self._nesting.compute(
+            expression, self._new_scalar, self._scalar
+        )
         return name
 
     def _new_scalar(self, expression: Expression) -> str:
@@ -206,7 +192,7 @@ class Statements:
         if isinstance(expression, Load):
             return self._scalar_load(expression)
         if isinstance(expression, Reduce):
-            return self._reduced(expression)
+            return self.reductions.value(expression)
         if isinstance(expression, Apply):
             arguments = [(computed(each, 1), self._scalar(each)) for each in expression.arguments]
             return apply_value(self._single, expression, arguments)
@@ -246,7 +232,7 @@ class Statements:
     # Vectors.
 
     def _vector(self, expression: Expression) -> str:
-        lanes = self._lanes
+        lanes = self._scope.lanes
         v = lanes.v
         if isinstance(expression, Constant):
             return constant_text(v, expression.value, expression.type, computed(expression, v.lanes))
@@ -265,7 +251,7 @@ class Statements:
         return name
 
     def _new_vector(self, expression: Expression) -> str:
-        v = self._lanes.v
+        v = self._scope.lanes.v
         if isinstance(expression, Axis):
             return self._lane_indices(expression)
         if isinstance(expression, Linear):
@@ -273,7 +259,7 @@ class Statements:
         if isinstance(expression, Load):
             return self._vector_load(expression)
         if isinstance(expression, Reduce):
-            return self._reduced(expression)
+            return self.reductions.value(expression)
         if isinstance(expression, Apply):
             chosen = self._chosen(expression)
             if chosen is not None:
@@ -301,7 +287,7 @@ class Statements:
             if curve is not None and has_risen(v):
                 return risen_curve(v, curve.op, self._vector(curve.arguments[0]))
             is_chosen = expression.op is Op.SELECT and expression.type is not Scalar.INDEX
-            if is_chosen and not self._lanes.varies(expression.arguments[0]):
+            if is_chosen and not self._scope.lanes.varies(expression.arguments[0]):
                 # Lanes of which all are masked are slow to load on some processors.
                 condition = self._scalar(expression.arguments[0])
                 first, second = (self._vector(each) for each in expression.arguments[1:])
@@ -312,18 +298,18 @@ class Statements:
         raise AssertionError("the sum of a contraction has no value in this scope")
 
     def _lane_indices(self, axis: Axis) -> str:
-        v, element = self._lanes.v, computed(axis, self._lanes.v.lanes)
-        first = resized(self._single, ("i64", self._names[axis]), element)
+        v, element = self._scope.lanes.v, computed(axis, self._scope.lanes.v.lanes)
+        first = resized(self._single, ("i64", self._scope.names[axis]), element)
         return v.binary("add", element, v.splat(element, first), v.numbers(element, range(v.lanes)))
 
     def _vector_sum(self, expression: Linear) -> str:
         """Computes a linear form; terms that are equal in all lanes are added as scalars first."""
-        v = self._lanes.v
+        v = self._scope.lanes.v
         element = computed(expression, v.lanes)
         names = {}
         same: dict[Expression, int] = {}
         for term, factor in self._order.terms(expression):
-            if self._lanes.varies(term):
+            if self._scope.lanes.varies(term):
                 kind = computed(term, v.lanes)
                 names[term] = resized(v, (kind, self._vector(term)), element)
             else:
@@ -351,16 +337,11 @@ class Statements:
 
     def _in_row(self, expression: Expression) -> list[int] | None:
         """Returns the values of an expression in all lanes, if they are constants."""
-        if self._row is None or self._lanes.along is not self._row.along:
+        if self._row is None or self._scope.lanes.along is not self._row.along:
             return None
         if not self._row.is_known(expression):
             return None
-        return [int(each) for each in self._of_lanes(self._row.of(expression))]
-
-    def _of_lanes(self, values: Array) -> Array:
-        """Selects the values of the lanes from those of all indices of their axis."""
-        begin = int(self._names[self._lanes.along]) if self._lanes.along is not None else 0
-        return values[begin : begin + self._lanes.v.lanes]
+        return [int(each) for each in self._scope.of_lanes(self._row.of(expression))]
 
     def _chosen(self, expression: Apply) -> Expression | None:
         """Returns the operand of a selection that all lanes choose; None if they differ."""
@@ -373,8 +354,8 @@ class Statements:
 
     def _row_load(self, load: Load, found: RowLoad) -> str:
         """Loads elements of a row from constant positions."""
-        v, kind = self._lanes.v, load.value.type
-        mask, offsets = self._of_lanes(found.mask), self._of_lanes(found.offsets)
+        v, kind = self._scope.lanes.v, load.value.type
+        mask, offsets = self._scope.of_lanes(found.mask), self._scope.of_lanes(found.offsets)
         otherwise = load.otherwise
         if not mask.any() and otherwise is not None:
             return self._vector(otherwise)
@@ -401,7 +382,7 @@ class Statements:
         return self._code.value(f"select i1 {condition}, {whole} {value}, {whole} {other}")
 
     def _vector_load(self, load: Load) -> str:
-        lanes, v = self._lanes, self._lanes.v
+        lanes, v = self._scope.lanes, self._scope.lanes.v
         kind, element = load.value.type, computed(load, v.lanes)
         guard = None if load.otherwise is None else load.guard
         if guard is not None and load.otherwise is not None and not load.value.count:
@@ -410,13 +391,13 @@ class Statements:
         is_same = guard is None or not lanes.varies(guard)
         assert lanes.along is not None  # noqa: S101 - what varies does so along an axis
         stride = None if self._gathers(offset) else stride_along(offset, lanes.along)
-        is_plain = stride == 1 and self._window is None
+        is_plain = stride == 1 and self._scope.window is None
         if is_plain and is_same and lanes.mask is None and (guard is None or load.value.count >= v.lanes):
             return self._contiguous(load, offset)
         if self._row is not None and lanes.along is self._row.along:
             found = self._row.row_load(load)
-            if found is not None and self._window is not None:
-                return self._contiguous(load, found.base + (int(found.offsets[0]) + self._window))
+            if found is not None and self._scope.window is not None:
+                return self._contiguous(load, found.base + (int(found.offsets[0]) + self._scope.window))
             if found is not None:
                 return self._row_load(load, found)
         in_register = min(v.lanes, v.target.vector_bytes // kind.size_bytes)
@@ -439,7 +420,7 @@ class Statements:
 
     def _strided(self, value: Value, first: str, stride: int) -> str:
         """Loads elements at equal distances, with those between them."""
-        v = self._lanes.v
+        v = self._scope.lanes.v
         starts = [number * v.lanes for number in range(stride - 1)]
         # The last vector ends with the last element, so that nothing behind it is read.
         starts.append((stride - 1) * (v.lanes - 1))
@@ -450,18 +431,18 @@ class Statements:
 
     def _gathers(self, offset: Expression) -> bool:
         """Returns True if an offset depends on values computed per lane."""
-        return any(map(self._lanes.varies, _computed(offset)))
+        return any(map(self._scope.lanes.varies, _computed(offset)))
 
     def _mask(self, guard: Expression | None) -> str:
         """Returns the lanes that exist and satisfy a guard."""
-        v, mask = self._lanes.v, self._lanes.mask
+        v, mask = self._scope.lanes.v, self._scope.lanes.mask
         if guard is None:
             return mask or v.number("i1", 1)
         holds = self._vector(guard)
         return holds if mask is None else v.binary("and", "i1", holds, mask)
 
     def _contiguous(self, load: Load, offset: Expression) -> str:
-        v = self._lanes.v
+        v = self._scope.lanes.v
         where = self._scalar(offset)
         if load.guard is None or load.otherwise is None:
             streams = self._is_streaming and estimate(load.value.size_bytes) >= _STREAM_BYTES
@@ -479,7 +460,11 @@ class Statements:
 
     def _gathered(self, value: Value, offset: Expression, mask: str | None) -> str:
         """Gathers elements."""
-        v, element, width = self._lanes.v, stored(value.type), computed(offset, self._lanes.v.lanes)
+        v, element, width = (
+            self._scope.lanes.v,
+            stored(value.type),
+            computed(offset, self._scope.lanes.v.lanes),
+        )
         pointer = self._pointers[value]
         if is_permuted(self._target, element, value.size_bytes):
             table = sloped_table(value, v)
@@ -494,7 +479,7 @@ class Statements:
 
     def _table_indices(self, index: Expression) -> str:
         """Returns indices into a table of 256 elements, i16."""
-        v = self._lanes.v
+        v = self._scope.lanes.v
         number, offset = index, 0
         if isinstance(index, Linear) and len(index.terms) == 1 and index.terms[0][1] == 1:
             number, offset = index.terms[0][0], index.constant
@@ -505,297 +490,6 @@ class Statements:
                 first = v.binary("xor", "i8", self._vector(source), v.number("i8", -offset & 0xFF))
                 return v.cast("zext", "i8", first, "i16")
         return resized(v, (computed(index, v.lanes), self._vector(index)), "i16")
-
-    # Reductions.
-
-    def _reduced(self, expression: Reduce) -> str:
-        """Writes loops around an accumulator, hoisted out of loops it does not depend on."""
-        if any(not axis.extent for axis in expression.axes):
-            v = self._lanes.v if self._lanes.varies(expression) else self._single
-            return identity_text(v, expression)
-        # Axes, accumulator references and other reductions that it depends on.
-        leaves = [self._names[each] for each in walk(expression) if each in self._names]
-        if self._lanes.varies(expression):
-            row = self._row
-            found = row.row_reduction(expression) if row is not None else None
-            if found is None or row is None or self._lanes.along is not row.along:
-                return self._reduce_per_lane(expression)
-            return self._reduce_windows(expression, found)
-        with self._code.outside(self._code.depth(*leaves)):
-            along = reduction_axis(expression, self._target)
-            if along is None:
-                with self._with_lanes(VectorLanes(self._single)):
-                    return self._reduce_per_lane(expression)
-            return self._reduce_along((expression,), along)[0]
-
-    @contextmanager
-    def _with_lanes(self, lanes: VectorLanes) -> Iterator[None]:
-        kept, self._lanes = self._lanes, lanes
-        yield
-        self._lanes = kept
-
-    def _reduce_per_lane(self, expression: Reduce) -> str:
-        """Reduces in each lane separately."""
-        along = self._lanes.along
-        columns = None if along is None else column_sum_of(expression, along, self._lanes.v.lanes)
-        if columns is not None and self._window is None and self._lanes.mask is None:
-            return self._sum_columns(columns, expression.axes)
-        v, element = self._lanes.v, computed(expression, self._lanes.v.lanes)
-        total = self._nested(expression, expression.axes, identity_text(v, expression), element)
-        return self._as_result(v, expression, total)
-
-    def _reduce_windows(self, expression: Reduce, found: SteppedReduction) -> str:
-        """Reduces contiguous elements in lanes, and takes those of the row from the results."""
-        lanes, v = self._lanes, self._lanes.v
-        at = [int(each) for each in self._of_lanes(found.offsets)]
-        length, starts = windows(at, found.reach, v.lanes)
-        if length == 1:
-            return self._reduce_per_lane(expression)
-        results = []
-        for start in starts:
-            whole = Vector(self._code, self._target, length)
-            with self._with_lanes(VectorLanes(whole, lanes.along, varying=lanes.varying)):
-                self._window = start
-                results.append(self._reduce_per_lane(expression))
-                self._window = None
-        return vector_memory.arranged(v, computed(expression, v.lanes), results, length, starts, at)
-
-    def _sum_columns(self, columns: ColumnSum, axes: Sequence[Axis]) -> str:
-        """Adds bytes in each lane, a block of rows after the other."""
-        v = self._lanes.v
-        total = self._sum_blocks(columns, axes, v.number("i32", 0))
-        return v.binary("sub", "i32", total, v.number("i32", columns.bias))
-
-    def _sum_blocks(self, columns: ColumnSum, axes: Sequence[Axis], total: str) -> str:
-        """Adds blocks of bytes, of which each has a short sum, to a total."""
-        v, code = self._lanes.v, self._code
-        axis, *rest = axes
-        rows = MAX_ROWS // math.prod(each.extent for each in rest)
-        if not rows:
-            with code.loop("0", str(axis.extent), [(v.type("i32"), total)]) as loop:
-                self._names[axis] = loop.index
-                loop.results.append(self._sum_blocks(columns, rest, loop.carried[0]))
-            del self._names[axis]
-            return loop.results[0]
-        step = min(rows, axis.extent, UNROLLED) if not rest else 1
-        whole = axis.extent // step * step
-        block = min(whole, rows // step * step)
-        with code.loop("0", str(whole), [(v.type("i32"), total)], step=block) as loop:
-            last = self._single.binary("add", "i64", loop.index, str(block))
-            if whole % block:
-                code.declarations.add("declare i64 @llvm.smin.i64(i64, i64)")
-                last = code.value(f"call i64 @llvm.smin.i64(i64 {last}, i64 {whole})")
-            sums = self._sum_rows(columns, axes, columns.start(v), (loop.index, last), step)
-            loop.results.append(v.binary("add", "i32", loop.carried[0], columns.widened(v, sums)))
-        total = loop.results[0]
-        if whole < axis.extent:
-            within = str(whole), str(axis.extent)
-            sums = self._sum_rows(columns, axes, columns.start(v), within, axis.extent - whole)
-            total = v.binary("add", "i32", total, columns.widened(v, sums))
-        return total
-
-    def _sum_rows(
-        self,
-        columns: ColumnSum,
-        axes: Sequence[Axis],
-        sums: tuple[str, str],
-        within: tuple[str, str],
-        step: int,
-    ) -> tuple[str, str]:
-        """Adds the bytes of a block: a range of the first axis, and all of the others."""
-        axis, *rest = axes
-        kind = Vector(self._code, self._target, self._lanes.v.lanes // 2).type("i16")
-        with self._code.loop(*within, [(kind, each) for each in sums], step=step) as loop:
-            self._names[axis] = loop.index
-            first, second = loop.carried
-            for ahead in range(step):
-                if rest:
-                    inner = "0", str(rest[0].extent)
-                    first, second = self._sum_rows(columns, rest, (first, second), inner, 1)
-                else:
-                    where: dict[Expression, Expression] = {axis: axis + ahead}
-                    value = self.value(substitute(columns.source, where))
-                    first, second = columns.added(self._lanes.v, (first, second), value)
-            loop.results.extend((first, second))
-        del self._names[axis]
-        first, second = loop.results
-        return first, second
-
-    def _as_result(self, v: Vector, expression: Reduce, total: str) -> str:
-        # FLOAT16 is accumulated as float.
-        return half_to_float(v, float_to_half(v, total)) if expression.type is Scalar.FLOAT16 else total
-
-    def _nested(self, expression: Reduce, axes: Sequence[Axis], total: str, element: str) -> str:
-        """Writes loops over the given axes and returns the final accumulator."""
-        if not axes:
-            return self.accumulate(expression, expression.body, total, element)
-        if is_unrolled(expression.body, axes):
-            for position in product(*(range(axis.extent) for axis in axes)):
-                where: dict[Expression, Expression] = dict(zip(axes, map(index, position), strict=True))
-                total = self.accumulate(expression, substitute(expression.body, where), total, element)
-            return total
-        axis, *rest = axes
-        if axis.extent == 1:
-            self._names[axis] = "0"
-            return self._nested(expression, rest, total, element)
-        if not rest and self._lanes.v.lanes > 1:
-            count = independent_totals(self._lanes.v, expression, axis)
-            if count > 1:
-                return self._side_by_side(expression, axis, count, total, element)
-        carried = [(self._lanes.v.type(element), total)]
-        with self._code.loop("0", str(axis.extent), carried, may_be_empty=may_be_zero(axis.extent)) as loop:
-            self._names[axis] = loop.index
-            loop.results.append(self._nested(expression, rest, loop.carried[0], element))
-        del self._names[axis]
-        return loop.results[0]
-
-    def _side_by_side(self, expression: Reduce, axis: Axis, count: int, total: str, element: str) -> str:
-        """Writes a loop over an axis with several accumulators, which are independent."""
-        v, kind = self._lanes.v, self._lanes.v.type(element)
-        start = identity_text(v, expression)
-        carried = [(kind, total), *((kind, start) for _ in range(count - 1))]
-        whole = axis.extent // count * count
-
-        def added(part: str, place: Expression) -> str:
-            return self.accumulate(expression, substitute(expression.body, {axis: place}), part, element)
-
-        with self._code.loop("0", str(whole), carried, step=count) as loop:
-            self._names[axis] = loop.index
-            loop.results = [added(part, axis + ahead) for ahead, part in enumerate(loop.carried)]
-        del self._names[axis]
-        parts = loop.results
-        for number, place in enumerate(range(whole, axis.extent)):
-            parts[number] = added(parts[number], index(place))
-        ignores_nan = is_number(expression.body)
-        while len(parts) > 1:
-            parts = [
-                combine(
-                    v,
-                    expression.reduction,
-                    expression.type,
-                    element,
-                    first,
-                    second,
-                    ignores_nan=ignores_nan,
-                )
-                for first, second in zip(parts[::2], parts[1::2], strict=True)
-            ]
-        return parts[0]
-
-    def accumulate(self, expression: Reduce, body: Expression, total: str, element: str) -> str:
-        """Combines one element with the accumulator, at constant indices or loop counters."""
-        v, mask = self._lanes.v, self._lanes.mask
-        is_product = isinstance(body, Apply) and body.op is Op.MULTIPLY and body.type.is_float
-        is_folding = self._lanes.along is not None and self._lanes.along in expression.axes
-        if is_product and expression.reduction is ReductionOp.SUM and not (mask and is_folding):
-            first, second = (self.value(each) for each in body.operands)
-            return v.fma(element, first, second, total)
-        value = self.value(body)
-        if mask and is_folding:
-            value = v.select(mask, element, value, identity_text(v, expression))
-        return combine(
-            v, expression.reduction, expression.type, element, total, value, ignores_nan=is_number(body)
-        )
-
-    def reduce_together(self, expressions: Sequence[Reduce]) -> None:
-        """Computes reductions along the same axes in one loop; `value` then knows their results."""
-        along = reduction_axis(expressions[0], self._target)
-        assert along is not None  # noqa: S101 - the schedule vectorises them
-        results = self._reduce_along(expressions, along)
-        self._scalars.update(zip(expressions, results, strict=True))
-
-    def _reduce_along(self, expressions: Sequence[Reduce], along: Axis) -> list[str]:
-        """Vectorises reductions along an axis; the lanes are reduced horizontally at the end."""
-        addend = byte_sum_of(expressions[0], along, self._target) if len(expressions) == 1 else None
-        count = reduction_lanes(along.extent, self._target) if addend is None else addend.lanes
-        v = Vector(self._code, self._target, count)
-        # A scalar accumulator reference is the same in all lanes.
-        same: dict[Expression, bool] = {
-            each: False for each in self._names if isinstance(each, AccumulatorRef)
-        }
-        lanes = VectorLanes(v, along, varying=same)
-        sums = v if addend is None else addend.sums(v)
-        elements = [computed(each, count) for each in expressions]
-
-        def accumulate(totals: Sequence[str]) -> list[str]:
-            if addend is None:
-                return [
-                    self.accumulate(each, each.body, total, element)
-                    for each, total, element in zip(expressions, totals, elements, strict=True)
-                ]
-            value = self.value(addend.source)
-            present = v.select(lanes.mask, "i8", value, "zeroinitializer") if lanes.mask else value
-            return [addend.added(v, totals[0], present)]
-
-        with self._with_lanes(lanes):
-            others = [axis for axis in expressions[0].axes if axis is not along]
-            starts = [
-                (sums.type(element), identity_text(sums, each))
-                for each, element in zip(expressions, elements, strict=True)
-            ]
-            totals = self._reduce_rows(others, starts, accumulate)
-        results = []
-        for each, element, total in zip(expressions, elements, totals, strict=True):
-            result = reduce_lanes(sums, each, element, total, ignores_nan=is_number(each.body))
-            if addend is not None and addend.bias:
-                result = self._single.binary(
-                    "sub", element, result, self._single.number(element, addend.bias)
-                )
-            results.append(self._as_result(self._single, each, self._wide(each, element, result)))
-        return results
-
-    def _wide(self, expression: Expression, element: str, name: str) -> str:
-        return resized(self._single, (element, name), "i64") if expression.type is Scalar.INDEX else name
-
-    def _reduce_rows(
-        self,
-        axes: Sequence[Axis],
-        carried: Sequence[tuple[str, str]],
-        accumulate: Callable[[Sequence[str]], list[str]],
-    ) -> list[str]:
-        """Writes loops over the axes and along the lanes' axis; returns the final accumulators.
-
-        Args:
-            axes: those that are left besides the lanes' axis.
-            carried: types and initial values of the accumulators.
-            accumulate: returns the accumulators after the elements at the indices in `_names`.
-        """
-        lanes = self._lanes
-        kinds, totals = [kind for kind, _ in carried], [total for _, total in carried]
-        if axes:
-            axis, *rest = axes
-            if axis.extent == 1:
-                self._names[axis] = "0"
-                return self._reduce_rows(rest, carried, accumulate)
-            with self._code.loop(
-                "0", str(axis.extent), carried, may_be_empty=may_be_zero(axis.extent)
-            ) as loop:
-                self._names[axis] = loop.index
-                inner = list(zip(kinds, loop.carried, strict=True))
-                loop.results = self._reduce_rows(rest, inner, accumulate)
-            del self._names[axis]
-            return loop.results
-        along = lanes.along
-        assert along is not None  # noqa: S101 - it is chosen before
-        count = lanes.v.lanes
-        whole, is_open = along.extent // count * count, isinstance(along.extent, Extent)
-        if is_open or whole:
-            with self._code.loop("0", str(whole), carried, step=count, may_be_empty=is_open) as loop:
-                self._names[along] = loop.index
-                loop.results = accumulate(loop.carried)
-            totals = loop.results
-        left = along.extent % count
-        if is_open or left:
-            self._names[along] = str(whole)
-            lanes.mask = first_lanes(lanes.v, left)
-            lanes.known.clear()
-            self._scalars = {k: n for k, n in self._scalars.items() if not lanes.varies(k)}
-            totals = accumulate(totals)
-            lanes.mask = None
-        self._scalars = {k: n for k, n in self._scalars.items() if not lanes.varies(k)}
-        lanes.known.clear()
-        del self._names[along]
-        return totals
 
 
 def _computed(offset: Expression) -> Iterator[Expression]:

@@ -194,7 +194,7 @@ class _Columns:
 
     def _added(self, names: Mapping[Expression, str], body: Expression, start: str, each: str) -> str:
         statements = self._statements({**names, self._along: start})
-        return statements.accumulate(self._fold, body, each, self._element)
+        return statements.reductions.accumulate(self._fold, body, each, self._element)
 
     def _finish(self, names: Mapping[Expression, str], each: str) -> None:
         """Stores elements that follow from results."""

@@ -1,0 +1,63 @@
+"""Reductions: several accumulators, nested ones, and where their loops are."""
+
+import re
+
+import numpy as np
+from support.compiler.elementwise import interpreted
+from support.cpu.native import DIFFERENT, compiled, run
+from support.sweeps import sweep
+
+from neurald.drivers.compiler.ir.expression import accumulator, axis, load, reduce
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.op import ReductionOp
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.cpu.codegen.render import render
+from neurald.drivers.cpu.codegen.statements import Statements
+from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.target.target import TARGETS, Target
+
+
+def test_reductions_have_several_accumulators() -> None:
+    value = Value((20, 1000), Scalar.FLOAT32)
+    along = axis(1000)
+    at = (axis(20),)
+    body = reduce(ReductionOp.SUM, (along,), load(value, (at[0], along)))
+    text = render(Kernel(output=Value((20,), Scalar.FLOAT32), axes=at, body=body), TARGETS["avx512"]).text
+    assert "phi <64 x float>" in text
+    assert "masked.load" in text
+
+
+@sweep("target", DIFFERENT, ids=lambda target: target.name)
+def test_nested_reductions(target: Target) -> None:
+    value = Value((9, 30, 20), Scalar.INT32)
+    outer, inner = axis(30, "o"), axis(20, "n")
+
+    y, x = axis(9, "y"), axis(20, "x")
+    row = reduce(ReductionOp.MAXIMUM, (inner,), load(value, (y, outer, inner)))
+    body = reduce(ReductionOp.SUM, (outer,), row * load(value, (y, outer, x)))
+    inputs = {value: np.random.default_rng(17).integers(-9, 9, value.shape).astype(np.int32)}
+    kernel = Kernel(output=Value((9, 20), Scalar.INT32), axes=(y, x), body=body)
+    routine = render(kernel, target)
+    functions = compiled([routine], target)
+    for at_start in (False, True):
+        got, _ = run(routine, inputs, target, at_start=at_start, functions=functions)
+        np.testing.assert_array_equal(got, interpreted(kernel, inputs))
+
+
+def _positions_of(text: str, name: str) -> list[int]:
+    return [match.start() for match in re.finditer(re.escape(name) + r"\b", text)]
+
+
+@sweep("length", [3, 100])
+def test_a_reduction_is_not_hoisted_above_its_operands(length: int) -> None:
+    """An operand may only be known inside a loop, such as the sum of a contraction."""
+    code = Instructions(("%a0",))
+    total = accumulator(Scalar.FLOAT32)
+    fold = reduce(ReductionOp.SUM, (axis(length, "r"),), total + 1.0)
+    with code.loop("0", "10"):
+        name = code.fresh("load float, ptr %a0")
+        Statements(code, TARGETS["generic"], {}, {total: name}).value(fold)
+    text = "\n".join(code.lines)
+    assert len(_positions_of(text, name)) > 1
+    assert all(text.index(f"{name} = ") <= place for place in _positions_of(text, name))
