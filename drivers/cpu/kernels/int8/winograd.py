@@ -16,6 +16,7 @@ Source: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 201
 import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache, partial
 
 import numpy as np
 from msgspec import Struct
@@ -30,7 +31,7 @@ from neurald.drivers.cpu.codegen.epilogue import parameter_names, pointer_names
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.common.addressing import address, multiple, total
-from neurald.drivers.cpu.kernels.common.function import arguments_with, cost_ns, function_text
+from neurald.drivers.cpu.kernels.common.function import arguments_with, cost_ns, function_text, subroutine_of
 from neurald.drivers.cpu.kernels.common.product import WeightOperand, WindowedProduct
 from neurald.drivers.cpu.kernels.common.routine_cache import cached_routine
 from neurald.drivers.cpu.kernels.common.window import WindowDimension, window_dimensions
@@ -48,7 +49,8 @@ from neurald.drivers.cpu.kernels.int8.plan import ProductPlan, plan_of
 from neurald.drivers.cpu.kernels.int8.product.micro_kernel import QuantizedMicroKernel
 from neurald.drivers.cpu.kernels.int8.product.results import ResultWriter, is_packed
 from neurald.drivers.cpu.kernels.int8.scheme import Scheme
-from neurald.drivers.cpu.target.routine import Routine
+from neurald.drivers.cpu.target.routine import Routine, Subroutine
+from neurald.drivers.cpu.target.target import Target
 from neurald.hal.records import replace
 
 #: Positions of a tile per dimension, the pixels it depends on, and the number of transformed
@@ -62,7 +64,7 @@ _WEIGHTS = np.array([[6, 0, 0], [1, 1, 1], [1, -1, 1], [1, 2, 4], [1, -2, 4], [0
 _SHIFTS, _INVERSE = (3, 2, 1, 1), pow(9, -1, 1 << 32)
 #: Results must be smaller, to fit in 32 bits when multiplied.
 _MAX_SUM = 1 << 31 - 2 * max(_SHIFTS)
-_HALF_BYTES = 2
+_HALF_BYTES, _POINTER_BYTES = 2, 8
 #: Padding between matrices, which avoids conflicts in the first-level cache.
 _GAP_BYTES = 64
 #: Maximum number of tiles of a block: those of a register tile with two vectors of channels.
@@ -123,8 +125,11 @@ class _WinogradPlan(Struct, frozen=True, kw_only=True):
 
     @property
     def matrix_bytes(self) -> int:
-        """Size of a block's pixels at one of the points."""
-        return self.block * self.depth * _HALF_BYTES + _GAP_BYTES
+        """Distance of a block's pixels at one of the points from those at the next one.
+
+        It is that of the largest blocks, so that blocks share a function that transforms pixels.
+        """
+        return _MAX_TILES * self.depth * _HALF_BYTES + _GAP_BYTES
 
     @property
     def vector_bytes(self) -> int:
@@ -133,8 +138,11 @@ class _WinogradPlan(Struct, frozen=True, kw_only=True):
 
     @property
     def sums_bytes(self) -> int:
-        """Size of a block's sums for a panel at one of the points."""
-        return self.block * self.vector_bytes + _GAP_BYTES
+        """Distance of the sums for a panel at one of the points from those at the next one.
+
+        It is that of the largest blocks, like that of pixels.
+        """
+        return _MAX_TILES * self.vector_bytes + _GAP_BYTES
 
     @property
     def weight_bytes(self) -> int:
@@ -331,7 +339,6 @@ class _WinogradWriter:
         self._results = ResultWriter(self.code, results, epilogue, names, head=self._heads)
         self._kernel = QuantizedMicroKernel(plan.product, rows=0, has_sums=False, is_streamed=True)
         self._pixels = Vector(self.code, target, plan.pixel_lanes)
-        self._words = Vector(self.code, target, plan.product.scheme.lanes)
         self._single = Vector(self.code, target, 1)
         matrices = -(-plan.depth // _GAP_BYTES) * _GAP_BYTES
         sums = matrices + _POINTS * plan.matrix_bytes
@@ -392,74 +399,30 @@ class _WinogradWriter:
         """Transforms the pixels of a block."""
         code, plan = self.code, self._plan
         _, height, width, depth = self._node.input.shape
+        subroutine = _pixels_subroutine(
+            self._node.input.type,
+            plan.product.scheme.target,
+            plan.pixel_lanes,
+            plan.depth,
+            plan.matrix_bytes,
+            has_zero=self._has_zero,
+        )
         with self._each_tile(first) as (number, image, start):
             to = address(code, self._matrices, multiple(code, number, depth * _HALF_BYTES))
-            sides = (plan.rows, height), (plan.columns, width)
             corner = [
-                total(code, at, str(-side.padding_before)) for at, (side, _) in zip(start, sides, strict=True)
+                total(code, at, str(-side.padding_before))
+                for at, side in zip(start, (plan.rows, plan.columns), strict=True)
             ]
             line = total(code, multiple(code, image, height), corner[0])
             pixel = total(code, multiple(code, line, width), corner[1])
             source = address(code, self._source, multiple(code, pixel, depth))
-            offsets = [
-                str((row * width + column) * depth) for row in range(_PIXELS) for column in range(_PIXELS)
-            ]
-            pixels = [address(code, source, each) for each in offsets]
-            if not (plan.rows.is_inside and plan.columns.is_inside):
-                # Negative indices are large when unsigned.
-                inside = [
-                    [
-                        code.value(f"icmp ult i64 {total(code, at, str(each))}, {length}")
-                        for each in range(_PIXELS)
-                    ]
-                    for at, (_, length) in zip(corner, sides, strict=True)
-                ]
-                on_image = [
-                    code.value(f"and i1 {row}, {column}") for row in inside[0] for column in inside[1]
-                ]
-                pixels = [
-                    code.value(f"select i1 {condition}, ptr {each}, ptr %scratch")
-                    for condition, each in zip(on_image, pixels, strict=True)
-                ]
-            self._write_tile(pixels, to)
+            sizes = str(height), str(width)
+            zero = (str(self._node.input_zero),) if self._has_zero else ()
+            code.call(subroutine, source, "%scratch", to, *corner, *sizes, *zero)
 
-    def _write_tile(self, pixels: Sequence[str], to: str) -> None:
-        """Transforms the pixels of a tile."""
-        code, plan, v = self.code, self._plan, self._pixels
-        with code.loop("0", str(plan.depth), step=plan.pixel_lanes) as loop:
-            loaded = [self._pixel(address(code, each, loop.index)) for each in pixels]
-            lines = self._transformed(loaded, self._points_of)
-            at = address(code, to, multiple(code, loop.index, _HALF_BYTES))
-            for number, value in enumerate(lines):
-                place = address(code, at, str(number * plan.matrix_bytes))
-                code.effect(f"store {v.type('i16')} {value}, ptr {place}, align {_HALF_BYTES}")
-
-    def _pixel(self, pointer: str) -> str:
-        """Loads a vector of a pixel, less the zero point."""
-        code, v, node = self.code, self._pixels, self._node
-        stored = code.fresh(f"load {v.type('i8')}, ptr {pointer}, align 1")
-        value = v.cast("sext" if node.input.type is Scalar.INT8 else "zext", "i8", stored, "i16")
-        return v.binary("sub", "i16", value, v.number("i16", node.input_zero)) if node.input_zero else value
-
-    def _transformed(self, values: Sequence[str], along: Callable[[Sequence[str]], list[str]]) -> list[str]:
-        """Transforms a square of values along columns, then along rows."""
-        columns = [along(values[column::_PIXELS]) for column in range(_PIXELS)]
-        return [each for row in zip(*columns, strict=True) for each in along(row)]
-
-    def _points_of(self, d: Sequence[str]) -> list[str]:
-        """Transforms six pixels."""
-        integers = _Integers(self._pixels, "i16")
-        add, less, times = integers.add, integers.less, integers.times
-        even, odd = less(d[4], times(d[2], 2)), less(d[3], times(d[1], 2))
-        near, far = less(d[4], d[2]), times(less(d[3], d[1]), 1)
-        return [
-            add(times(less(d[0], d[2]), 2), near),
-            add(even, odd),
-            less(even, odd),
-            add(near, far),
-            less(near, far),
-            less(less(d[5], d[3]), times(far, 1)),
-        ]
+    @property
+    def _has_zero(self) -> bool:
+        return self._node.input_zero != 0
 
     # Products.
 
@@ -489,9 +452,8 @@ class _WinogradWriter:
 
     def _write_results(self, first: str, panel: str) -> None:
         """Transforms the sums of a block for a panel to the results of its tiles."""
-        code, plan, product, v = self.code, self._plan, self._plan.product, self._words
-        register = product.scheme.target.vector_bytes
-        channel = multiple(code, panel, product.vectors * v.lanes)
+        code, plan, product = self.code, self._plan, self._plan.product
+        channel = multiple(code, panel, product.vectors * product.scheme.lanes)
         if product.panels > 1:
             channel = self._single.call(
                 "llvm.smin", "i64", channel, str(product.start(product.panels - 1, 0))
@@ -499,28 +461,17 @@ class _WinogradWriter:
         rows = 1 + self._epilogue.rows
         head = address(code, self._heads, multiple(code, panel, rows * plan.vector_bytes), str(HEAD_BYTES))
         constants = [self._kernel.load_row(code, head, 1 + row) for row in range(self._epilogue.rows)]
+        has_begins = self._epilogue.rescaling is not None
+        subroutine = _results_subroutine(
+            product.scheme.target,
+            product.scheme.lanes,
+            product.vectors,
+            plan.sums_bytes,
+            has_begins=has_begins,
+        )
         with self._each_tile(first) as (number, image, start):
             sums = address(code, self._sums, multiple(code, number, plan.vector_bytes))
-            with code.loop("0", str(product.vectors)) as loop:
-                offset = multiple(code, loop.index, register)
-                at = address(code, sums, offset)
-                to = address(code, self._totals, offset)
-                places = [address(code, at, str(each * plan.sums_bytes)) for each in range(_POINTS)]
-                loaded = [
-                    code.fresh(f"load {v.type('i32')}, ptr {each}, align {register}") for each in places
-                ]
-                begin = None
-                if self._epilogue.rescaling is not None:
-                    begin = code.fresh(
-                        f"load {v.type('i32')}, ptr {address(code, head, offset)}, align {register}"
-                    )
-                for each, value in enumerate(self._transformed(loaded, self._sums_of)):
-                    place = address(code, to, str(each * plan.vector_bytes))
-                    row, column = divmod(each, _TILE_SIZE)
-                    result = self._divided(value, _SHIFTS[row] + _SHIFTS[column])
-                    if begin is not None:
-                        result = v.binary("add", "i32", result, begin)
-                    code.effect(f"store {v.type('i32')} {result}, ptr {place}, align {register}")
+            code.call(subroutine, sums, self._totals, *((head,) if has_begins else ()))
             with code.loop("0", str(_TILE_SIZE)) as loop:
                 line = total(code, multiple(code, image, plan.rows.positions), start[0], loop.index)
                 position = total(code, multiple(code, line, plan.columns.positions), start[1])
@@ -529,21 +480,147 @@ class _WinogradWriter:
                 )
                 self._results.write_spilled(totals, constants, position, channel, count=_TILE_SIZE)
 
-    def _sums_of(self, m: Sequence[str]) -> list[str]:
-        """Transforms the sums of six points to multiples of four results."""
-        integers = _Integers(self._words, "i32")
-        add, less, times = integers.add, integers.less, integers.times
-        near, near_odd = add(m[1], m[2]), less(m[1], m[2])
-        far, far_odd = add(m[3], m[4]), less(m[3], m[4])
-        return [
-            add(m[0], less(far, times(near, 2))),
-            less(far_odd, times(near_odd, 1)),
-            less(far, near),
-            add(less(m[5], near_odd), times(far_odd, 1)),
-        ]
 
-    def _divided(self, value: str, bits: int) -> str:
-        """Divides a multiple of 9 · 2^bits, modulo 2^32."""
-        v = self._words
-        inverse = v.number("i32", _INVERSE)
-        return v.binary("ashr", "i32", v.binary("mul", "i32", value, inverse), v.number("i32", bits))
+@cache
+def _pixels_subroutine(
+    kind: Scalar, target: Target, lanes: int, depth: int, distance: int, *, has_zero: bool
+) -> Subroutine:
+    """Returns the function that transforms the pixels of a tile.
+
+    Args:
+        kind: the type of the pixels.
+        target: the target of the code.
+        lanes: number of channels that are transformed at once.
+        depth: number of channels.
+        distance: of the transformed pixels at two points, in bytes.
+        has_zero: whether the pixels have a zero point.
+    """
+    parameters = [
+        ("ptr", "%source"),
+        ("ptr", "%outside"),
+        ("ptr", "%to"),
+        *(("i64", f"%{each}") for each in ("row", "column", "height", "width")),
+    ]
+    if has_zero:
+        parameters.append(("i16", "%zero"))
+    code = Instructions(name for _, name in parameters)
+    v = Vector(code, target, lanes)
+    # Negative indices are large when unsigned.
+    rows, columns = (
+        [code.value(f"icmp ult i64 {total(code, first, str(each))}, {length}") for each in range(_PIXELS)]
+        for first, length in (("%row", "%height"), ("%column", "%width"))
+    )
+    line_bytes = code.value(f"mul i64 %width, {depth}")
+    pixels = []
+    for row, is_row in enumerate(rows):
+        line = address(code, "%source", code.value(f"mul i64 {line_bytes}, {row}"))
+        for column, is_column in enumerate(columns):
+            is_inside = code.value(f"and i1 {is_row}, {is_column}")
+            pixel = address(code, line, str(column * depth))
+            pixels.append(code.value(f"select i1 {is_inside}, ptr {pixel}, ptr %outside"))
+    zero = v.splat("i16", "%zero") if has_zero else None
+    with code.loop("0", str(depth), step=lanes) as loop:
+        values = []
+        for each in pixels:
+            stored = code.fresh(f"load {v.type('i8')}, ptr {address(code, each, loop.index)}, align 1")
+            value = v.cast("sext" if kind is Scalar.INT8 else "zext", "i8", stored, "i16")
+            values.append(value if zero is None else v.binary("sub", "i16", value, zero))
+        to = address(code, "%to", multiple(code, loop.index, _HALF_BYTES))
+        for number, value in enumerate(_transformed_square(values, partial(_points_of, v))):
+            place = address(code, to, str(number * distance))
+            code.effect(f"store {v.type('i16')} {value}, ptr {place}, align {_HALF_BYTES}")
+    return subroutine_of(code, parameters)
+
+
+@cache
+def _results_subroutine(
+    target: Target, lanes: int, vectors: int, sums_bytes: int, *, has_begins: bool
+) -> Subroutine:
+    """Returns the function that transforms the sums of a tile for a panel to its results.
+
+    Args:
+        target: the target of the code.
+        lanes, vectors: channels of a vector, and vectors of a panel.
+        sums_bytes: distance of the sums at two points.
+        has_begins: whether results begin with an addend of their channel.
+    """
+    parameters = [("ptr", "%sums"), ("ptr", "%to"), *([("ptr", "%begins")] if has_begins else [])]
+    code = Instructions(name for _, name in parameters)
+    v, register = Vector(code, target, lanes), target.vector_bytes
+    kind = v.type("i32")
+
+    def load(pointer: str) -> str:
+        return code.fresh(f"load {kind}, ptr {pointer}, align {register}")
+
+    with code.loop("0", str(vectors)) as loop:
+        offset = multiple(code, loop.index, register)
+        sums, to = (address(code, each, offset) for each in ("%sums", "%to"))
+        values = [load(address(code, sums, str(each * sums_bytes))) for each in range(_POINTS)]
+        begin = load(address(code, "%begins", offset)) if has_begins else None
+        for each, value in enumerate(_transformed_square(values, partial(_sums_of, v))):
+            row, column = divmod(each, _TILE_SIZE)
+            result = _divided(v, value, _SHIFTS[row] + _SHIFTS[column])
+            if begin is not None:
+                result = v.binary("add", "i32", result, begin)
+            place = address(code, to, str(each * vectors * register))
+            code.effect(f"store {kind} {result}, ptr {place}, align {register}")
+    return subroutine_of(code, parameters)
+
+
+def _transformed_square(values: Sequence[str], along: Callable[[Sequence[str]], list[str]]) -> list[str]:
+    """Transforms a square of values along columns, then along rows."""
+    columns = [along(values[column::_PIXELS]) for column in range(_PIXELS)]
+    return [each for row in zip(*columns, strict=True) for each in along(row)]
+
+
+class _Arithmetic:
+    """Writes the operations of the transformations, on vectors of one integer type."""
+
+    def __init__(self, v: Vector, kind: str) -> None:
+        self._v, self._kind = v, kind
+
+    def add(self, first: str, second: str) -> str:
+        return self._v.binary("add", self._kind, first, second)
+
+    def less(self, first: str, second: str) -> str:
+        return self._v.binary("sub", self._kind, first, second)
+
+    def times(self, first: str, bits: int) -> str:
+        """Multiplies by 2^bits."""
+        return self._v.binary("shl", self._kind, first, self._v.number(self._kind, bits))
+
+
+def _points_of(v: Vector, d: Sequence[str]) -> list[str]:
+    """Transforms six pixels."""
+    the = _Arithmetic(v, "i16")
+    add, less, times = the.add, the.less, the.times
+    even, odd = less(d[4], times(d[2], 2)), less(d[3], times(d[1], 2))
+    near, far = less(d[4], d[2]), times(less(d[3], d[1]), 1)
+    return [
+        add(times(less(d[0], d[2]), 2), near),
+        add(even, odd),
+        less(even, odd),
+        add(near, far),
+        less(near, far),
+        less(less(d[5], d[3]), times(far, 1)),
+    ]
+
+
+def _sums_of(v: Vector, m: Sequence[str]) -> list[str]:
+    """Transforms the sums of six points to multiples of four results."""
+    the = _Arithmetic(v, "i32")
+    add, less, times = the.add, the.less, the.times
+    near, near_odd = add(m[1], m[2]), less(m[1], m[2])
+    far, far_odd = add(m[3], m[4]), less(m[3], m[4])
+    return [
+        add(m[0], less(far, times(near, 2))),
+        less(far_odd, times(near_odd, 1)),
+        less(far, near),
+        add(less(m[5], near_odd), times(far_odd, 1)),
+    ]
+
+
+def _divided(v: Vector, value: str, bits: int) -> str:
+    """Divides a multiple of 9 · 2^bits, modulo 2^32."""
+    inverse = v.number("i32", _INVERSE)
+    return v.binary("ashr", "i32", v.binary("mul", "i32", value, inverse), v.number("i32", bits))

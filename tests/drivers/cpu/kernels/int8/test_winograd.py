@@ -133,3 +133,19 @@ def test_equal_convolutions_share_a_routine() -> None:
     assert first is not None
     assert second is not None
     assert first.text is second.text
+
+
+@needs_vnni
+def test_convolutions_share_the_functions_that_transform() -> None:
+    """They take most of the text, and LLVM's time."""
+    shared = [
+        {each.name for each in routine.subroutines}
+        for case in (_square(32, 64, 64), _square(36, 64, 96), _square(16, 64, 128))
+        if (routine := routine_for(case.kernel, VNNI)) is not None
+    ]
+    assert [len(each) for each in shared] == [2, 2, 2]
+    assert len(set.union(*shared)) == 2
+    other = routine_for(_square(32, 96, 64).kernel, VNNI)
+    assert other is not None
+    # Other numbers of channels have functions of their own for pixels.
+    assert len({each.name for each in other.subroutines} - shared[0]) == 1
