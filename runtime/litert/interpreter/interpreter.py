@@ -197,10 +197,11 @@ class Interpreter:
         """
         self._ensure_safe()
         shape = np.array(tensor_size, np.int32)
+        index = integer(input_index, "ResizeInputTensor")
+        is_strict = flag(strict, "ResizeInputTensor")
         if shape.ndim != 1:
             raise ValueError(f"Shape should be 1D instead of {shape.ndim}.")
-        is_strict = flag(strict, "ResizeInputTensor")
-        self._main.resize(input_index, shape.tolist(), is_strict=is_strict)
+        self._main.resize(index, shape.tolist(), is_strict=is_strict)
 
     def get_tensor(self, tensor_index: int, subgraph_index: int = 0) -> np.ndarray[Any, Any]:
         """Returns a copy of the value of a tensor.

@@ -170,7 +170,8 @@ class SubgraphRunner:
             RuntimeError: it is a constant, there is no such tensor, or the shape is not permitted.
         """
         number, wanted = integer(index, "ResizeInputTensor"), tuple(shape)
-        if 0 <= number < self.tensor_count and wanted != self.shape(number):
+        # In LiteRT a shape without elements always is a new one, since there is no memory of it.
+        if 0 <= number < self.tensor_count and (wanted != self.shape(number) or 0 in wanted):
             if is_strict:
                 self._check_strict(number, wanted)
             # As in LiteRT `allocate` must follow even if the rest fails.
@@ -231,7 +232,7 @@ class SubgraphRunner:
                 self._values[index] = self._zeros(index, self.shape(index))
         for index, shape in zip(() if entry is None else entry.outputs, shapes, strict=True):
             # A tensor of unknown length has no value until the first run.
-            if shape is None or 0 in shape:
+            if shape is None:
                 continue
             if index < self.tensor_count and self._is_result(index):
                 self._values[index] = self._zeros(index, shape)
@@ -344,7 +345,12 @@ class SubgraphRunner:
                 if not self._has_placeholders():
                     raise
                 self._postponed = error
-        return [found.get(operand, operands[operand].dimensions) for operand in model.outputs]
+        declared = {
+            operand: operands[operand].dimensions
+            for operand in model.outputs
+            if operands[operand].is_fully_specified
+        }
+        return [found.get(operand, declared.get(operand)) for operand in model.outputs]
 
     def _infer(self, entry: Entry) -> Mapping[int, tuple[int, ...]]:
         """Returns the shapes that follow from the present ones of the inputs, by operand.
@@ -406,9 +412,12 @@ class SubgraphRunner:
                 )
         if tensor.data is not None and index not in self._source.inputs:
             raise ValueError(f"Cannot set tensor: tensor {index}, name: {tensor.name}, is a constant")
-        if index not in self._values or index in self._shapes:
+        is_text = element.scalar is np.bytes_
+        # As in LiteRT strings bring their own memory, and no elements need none.
+        has_memory = not (is_text or 0 in expected)
+        if has_memory and (index not in self._values or index in self._shapes):
             raise ValueError("Cannot set tensor: Tensor is unallocated. Try calling allocate_tensors() first")
-        if element.scalar is np.bytes_:
+        if is_text:
             if array.dtype.kind == "S" and not array.ndim:
                 # All bytes of a single string count, trailing zeros, too.
                 array = np.array(array.tobytes(), object)
@@ -417,6 +426,9 @@ class SubgraphRunner:
             except BadData as error:
                 raise ValueError(f"Cannot set tensor: {error}") from error
         self._is_current = False
+        if not has_memory:
+            self._values[index] = self._zeros(index, expected)
+            self._shapes.pop(index, None)
         self._values[index][...] = array
 
     def get(self, index: int) -> Array:
@@ -455,7 +467,10 @@ class SubgraphRunner:
         if index in self._values and index not in self._shapes:
             return self._values[index]
         if tensor.data is None:
-            raise ValueError("Tensor data is null. Run allocate_tensors() first")
+            shape = self.shape(index)
+            if 0 not in shape:
+                raise ValueError("Tensor data is null. Run allocate_tensors() first")
+            return self._zeros(index, shape)
         self._values[index] = self._constant(tensor, *tensor.data)
         return self._values[index]
 

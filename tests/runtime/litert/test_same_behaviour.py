@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.tflite.builder import TfliteModel
-from support.tflite.litert_files import counter, sums, two_signatures
+from support.tflite.litert_files import counter, sums, texts, two_signatures
 from support.tflite.same import assert_same
 
 import neurald.litert
@@ -172,6 +172,8 @@ def wrong_numbers(session: Session) -> None:
     for index in (-1, 2, 9):
         session.do("_get_op_details", index)
     session.do("set_tensor", "x", X)
+    session.do("resize_tensor_input", "x", 3)
+    session.do("resize_tensor_input", 0, 3, [])
     session.do("get_tensor", "x")
     session.do("get_tensor")
     session.do("set_tensor", 0)
@@ -297,6 +299,51 @@ def results_resized(session: Session) -> None:
     session.do("get_tensor", 3)
 
 
+def without_elements(session: Session) -> None:
+    """Tensors without elements need no memory."""
+    inputs = [each["index"] for each in session.interpreter.get_input_details()]
+    output = session.interpreter.get_output_details()[0]["index"]
+    for allocates in (False, True):
+        if allocates:
+            session.do("allocate_tensors")
+        for index in inputs:
+            session.do("resize_tensor_input", index, [0, 3])
+            session.do("get_tensor", index)
+            view = session.interpreter.tensor(index)
+            session.record("view", view)
+            session.do("set_tensor", index, X[:0])
+            session.do("set_tensor", index, X[:1])
+            session.do("set_tensor", index, X[:0].astype(np.int32))
+        session.do("invoke")
+        session.do("allocate_tensors")
+        session.do("get_tensor", output)
+        for index in inputs:
+            session.do("set_tensor", index, X[:0])
+        session.do("invoke")
+        session.do("get_tensor", output)
+        session.do("resize_tensor_input", output, [3, 0])
+        session.do("get_tensor", output)
+        session.do("set_tensor", output, X[:, :0].T.copy().T)
+        session.do("set_tensor", output, np.zeros((3, 0), np.float32))
+
+
+def strings(session: Session) -> None:
+    """Strings bring their own memory. LiteRT crashes where they have none."""
+    for length in (4, 2, 3):
+        session.do("set_tensor", 0, np.array([b"x", b"yy", b"", b"z"], object)[:length])
+        session.do("get_tensor", 0)
+        session.do("invoke")
+        session.do("allocate_tensors")
+        session.do("get_tensor", 0)
+        session.do("invoke")
+        session.do("get_tensor", session.interpreter.get_output_details()[0]["index"])
+        session.do("set_tensor", 0, np.array(["a", "b", "c", "d"])[:length])
+        session.do("set_tensor", 0, np.array([b"a"], object))
+        session.do("get_tensor", 0)
+        session.do("resize_tensor_input", 0, [{4: 2, 2: 3, 3: 3}[length]])
+        session.do("get_input_details")
+
+
 FILES = {"sums": sums, "open sums": lambda: sums(None), "two signatures": two_signatures, "counter": counter}
 
 
@@ -309,11 +356,12 @@ STEPS = (
     resizes_that_fail,
     resizing,
     results_resized,
+    without_elements,
     views,
     signatures,
 )
 #: A variable keeps its rank in neurald; in LiteRT the values that are assigned to it determine it.
-DIFFERENT = {("counter", resizing), ("counter", results_resized), ("counter", signatures)}
+DIFFERENT = {("counter", each) for each in (resizing, results_resized, without_elements, signatures)}
 
 
 @pytest.mark.parametrize(
@@ -321,9 +369,20 @@ DIFFERENT = {("counter", resizing), ("counter", results_resized), ("counter", si
     [(name, steps) for name in FILES for steps in STEPS if (name, steps) not in DIFFERENT],
 )
 def test_calls_behave_the_same(name: str, steps: Callable[[Session], None]) -> None:
+    assert_same_steps(FILES[name], steps)
+
+
+@pytest.mark.parametrize("kind", ["BUILTIN_REF", "BUILTIN"])
+def test_calls_with_strings_behave_the_same(kind: str) -> None:
+    assert_same_steps(texts, strings, kind=kind)
+
+
+def assert_same_steps(
+    file: Callable[[], TfliteModel], steps: Callable[[Session], None], **options: Any
+) -> None:
     sessions = []
     for module in (neurald.litert, theirs):
-        sessions.append(Session(module, FILES[name]()))
+        sessions.append(Session(module, file(), **options))
         steps(sessions[-1])
     for ours, expected in zip(sessions[0].outcomes, sessions[1].outcomes, strict=True):
         assert_same_outcome(ours, expected)

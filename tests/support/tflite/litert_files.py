@@ -56,6 +56,16 @@ def counter() -> TfliteModel:
     return file
 
 
+def texts() -> TfliteModel:
+    """Builds `z`, the second and the first of the strings `x`."""
+    file = TfliteModel()
+    graph = file.subgraph()
+    x, z = graph.tensor((4,), "STRING", name="x"), graph.tensor((2,), "STRING", name="z")
+    graph.operator("GATHER", (x, constant(graph, np.array([1, 0], np.int32), "INT32")), (z,), "GatherOptions")
+    graph.inputs, graph.outputs = (x,), (z,)
+    return file
+
+
 def composite() -> TfliteModel:
     """Builds `z = twice(x)`, a composite that computes `inner = x + x` and `inner + inner`."""
     file = TfliteModel()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.tflite.builder import TfliteModel
-from support.tflite.litert_files import composite, counter, sums, two_signatures
+from support.tflite.litert_files import composite, counter, sums, texts, two_signatures
 from support.tflite.resources import constant
 
 from neurald.hal.model.model import Model
@@ -518,6 +518,45 @@ def test_strings() -> None:
         assert interpreter.get_tensor(z).tolist() == ["déf".encode(), b"a"]
     with pytest.raises(ValueError, match="Cannot set tensor: input 0: element 1 is int"):
         interpreter.set_tensor(x, np.array(["a", 5, "b"], object))
+
+
+def test_strings_bring_their_own_memory() -> None:
+    interpreter = opened(texts())
+    interpreter.set_tensor(0, np.array([b"a", b"b", b"c", b"d"], object))
+    assert interpreter.get_tensor(0).tolist() == [b"a", b"b", b"c", b"d"]
+    with pytest.raises(RuntimeError, match="not ready"):
+        interpreter.invoke()
+    interpreter.allocate_tensors()
+    assert interpreter.get_tensor(0).tolist() == [b"a", b"b", b"c", b"d"]
+    interpreter.resize_tensor_input(0, [2])
+    with pytest.raises(ValueError, match="Got 4 but expected 2 for dimension 0"):
+        interpreter.set_tensor(0, np.array([b"a", b"b", b"c", b"d"], object))
+    interpreter.set_tensor(0, np.array(["e", "f"]))
+    interpreter.allocate_tensors()
+    interpreter.invoke()
+    assert interpreter.get_tensor(interpreter.get_output_details()[0]["index"]).tolist() == [b"f", b"e"]
+
+
+def test_tensors_without_elements_need_no_memory() -> None:
+    interpreter = opened(sums())
+    for _ in range(2):
+        for index in (0, 1):
+            interpreter.resize_tensor_input(index, [0, 3])
+            assert interpreter.get_tensor(index).shape == (0, 3)
+            assert interpreter.tensor(index)().shape == (0, 3)
+            interpreter.set_tensor(index, np.zeros((0, 3), np.float32))
+        with pytest.raises(RuntimeError, match="not ready"):
+            interpreter.invoke()
+        interpreter.allocate_tensors()
+        assert interpreter.get_tensor(3).shape == (0, 3)
+        interpreter.invoke()
+        assert interpreter.get_tensor(3).shape == (0, 3)
+        for index in (0, 1):
+            interpreter.resize_tensor_input(index, [2, 3])
+        with pytest.raises(ValueError, match="Tensor data is null"):
+            interpreter.get_tensor(0)
+        interpreter.allocate_tensors()
+        assert interpreter.get_tensor(3).tolist() == [[0] * 3] * 2
 
 
 def test_an_unsupported_operator_is_told_at_allocation() -> None:
