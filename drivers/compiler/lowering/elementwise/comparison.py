@@ -29,8 +29,8 @@ COMPARISONS: dict[OperationType, Function] = {
 
 
 def ordered(value: Expression) -> Expression:
-    """Converts an unquantised number to a type with an order; BOOL becomes INT32."""
-    return value.to(Scalar.INT32) if value.type is Scalar.BOOL else widen(value)
+    """Converts an unquantised number to a type with an order; BOOL becomes UINT8."""
+    return value.to(Scalar.UINT8) if value.type is Scalar.BOOL else widen(value)
 
 
 def _comparable(value: Expression, operand: Operand) -> Expression:

@@ -2,6 +2,9 @@ from support.compiler.lowering_beside_reference import expect_same
 from support.operations.pointwise import PAIRS_OF_SHAPES, label, numbers, result, rows
 from support.sweeps import sweep
 
+from neurald.drivers.compiler.ir.expression import constant
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.lowering.elementwise.comparison import ordered
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
 
@@ -24,6 +27,11 @@ def test_comparisons(operation: OperationType, types: dict[str, OperandType], sh
     first = numbers(types["T"], shapes[0], scale=0.5)
     second = numbers(types["T"], shapes[1], seed=1, scale=0.25)
     expect_same(operation, [first, second], result(BOOL8), data=(0, 1))
+
+
+def test_bools_are_compared_as_bytes() -> None:
+    """Vectors of bytes have four times as many elements as those of INT32."""
+    assert ordered(constant(1, Scalar.BOOL)).type.size_bytes == 1
 
 
 @sweep("scale", [1.0, 0.004, 0.0001, 300.0])
