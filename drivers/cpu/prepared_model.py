@@ -25,6 +25,7 @@ from neurald.hal.execution.native_serving import NativeCall
 from neurald.hal.execution.reusable import ReusableExecution
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.graph import Operand
+from neurald.hal.model.ports import port_at
 from neurald.hal.model.request import Argument, Request
 from neurald.hal.process.fork import forkable_lock
 
@@ -81,11 +82,7 @@ class CpuPreparedModel(InProcessModel):
             BadData: the index is out of range.
         """
         ports: tuple[Port, ...] = self._executable.outputs if is_output else self._executable.inputs
-        if not 0 <= index < len(ports):
-            raise BadData(
-                f"there is no {'output' if is_output else 'input'} {index}; the model has {len(ports)}"
-            )
-        return ports[index].operand
+        return port_at(ports, index, is_output=is_output).operand
 
     def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
         """See `PreparedModel.execute`. Deadlines and cancellation also interrupt long kernels."""

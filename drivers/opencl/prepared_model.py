@@ -29,6 +29,7 @@ from neurald.hal.errors import BadData, OpFailed
 from neurald.hal.execution.in_process import InProcessModel
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.graph import Operand
+from neurald.hal.model.ports import port_at
 from neurald.hal.model.request import Argument, Request
 from neurald.hal.process.exit import stop_at_exit
 from neurald.hal.process.fork import forkable_lock, keep_in_children
@@ -187,11 +188,7 @@ class OpenClPreparedModel(InProcessModel):
             BadData: there is no such input or output.
         """
         ports = self.executable.outputs if is_output else self.executable.inputs
-        if not 0 <= index < len(ports):
-            raise BadData(
-                f"there is no {'output' if is_output else 'input'} {index}; the model has {len(ports)}"
-            )
-        return ports[index].operand
+        return port_at(ports, index, is_output=is_output).operand
 
     def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
         """See `PreparedModel.execute`.

@@ -26,6 +26,7 @@ from neurald.hal.execution.reference_graph import ExecutionState, ReferenceGraph
 from neurald.hal.model.graph import Operand
 from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.ports import port_at
 from neurald.hal.model.request import Request
 from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Array
@@ -80,11 +81,7 @@ class ReferenceModel(InProcessModel):
         """
         graph = self._main.graph
         indexes = graph.outputs if is_output else graph.inputs
-        if not 0 <= index < len(indexes):
-            raise BadData(
-                f"there is no {'output' if is_output else 'input'} {index}; the model has {len(indexes)}"
-            )
-        return graph.operands[indexes[index]]
+        return graph.operands[port_at(indexes, index, is_output=is_output)]
 
     @property
     def tolerates_changing_inputs(self) -> bool:

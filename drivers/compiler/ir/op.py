@@ -90,6 +90,22 @@ class Op(Enum):
 
 #: Operations with a BOOL result for any operand type.
 COMPARISONS = frozenset((Op.EQUAL, Op.NOT_EQUAL, Op.LESS, Op.LESS_EQUAL, Op.IS_NAN))
+#: Operations that drivers compute in FLOAT32 and that yield a float16 for float16 operands, so that
+#: the result need not be rounded.
+EXACT_ON_FLOAT16 = frozenset(
+    (
+        Op.MINIMUM,
+        Op.MAXIMUM,
+        Op.NEGATE,
+        Op.ABSOLUTE,
+        Op.SELECT,
+        Op.FLOOR,
+        Op.CEIL,
+        Op.ROUND_EVEN,
+        Op.ROUND_AWAY,
+        Op.SIGN,
+    )
+)
 
 
 class ReductionOp(Enum):

@@ -6,7 +6,7 @@ import numpy as np
 
 from neurald.drivers.compiler.ir.expression import Apply, Constant, Expression
 from neurald.drivers.compiler.ir.extents.extent import Extent
-from neurald.drivers.compiler.ir.op import Number, Op
+from neurald.drivers.compiler.ir.op import EXACT_ON_FLOAT16, Number, Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.emit.math import angles, sigmoids, vector_math
 from neurald.drivers.cpu.emit.math.conversion import converted
@@ -102,28 +102,13 @@ def apply_value(v: Vector, expression: Apply, arguments: Sequence[Typed]) -> str
     text = _OPERATIONS[expression.op](v, expression, source, texts)
     if expression.type is Scalar.INDEX:
         return resized(v, (source, text), element)
-    if expression.type is Scalar.FLOAT16 and expression.op not in _EXACT_ON_HALVES:
+    if expression.type is Scalar.FLOAT16 and expression.op not in _EXACT:
         return half_to_float(v, float_to_half(v, text))
     return text
 
 
-#: Operations that yield a float16 for float16 operands without rounding.
-_EXACT_ON_HALVES = frozenset(
-    (
-        Op.MINIMUM,
-        Op.MAXIMUM,
-        Op.NEGATE,
-        Op.ABSOLUTE,
-        Op.SELECT,
-        Op.FLOOR,
-        Op.CEIL,
-        Op.ROUND_EVEN,
-        Op.ROUND_AWAY,
-        Op.SIGN,
-        Op.MODULO,
-        Op.REINTERPRET,
-    )
-)
+#: Operations whose result for float16 operands need not be rounded.
+_EXACT = EXACT_ON_FLOAT16 | {Op.MODULO, Op.REINTERPRET}
 
 _Operation = Callable[[Vector, Apply, str, list[str]], str]
 

@@ -5,7 +5,7 @@ import re
 
 from neurald.drivers.compiler.ir.expression import Apply, Constant
 from neurald.drivers.compiler.ir.extents.extent import Extent
-from neurald.drivers.compiler.ir.op import Number, Op, ReductionOp, reduction_identity
+from neurald.drivers.compiler.ir.op import EXACT_ON_FLOAT16, Number, Op, ReductionOp, reduction_identity
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.support.kernel_file import file_content
 
@@ -207,26 +207,9 @@ def apply_text(expression: Apply, arguments: list[str]) -> str:
     text = _applied(expression, arguments)
     if kind in (Scalar.INT8, Scalar.UINT8, Scalar.INT16, Scalar.UINT16) and op is not Op.SELECT:
         return f"({register_type(kind)})({text})"
-    if kind is Scalar.FLOAT16 and op not in _EXACT_ON_FLOAT16:
+    if kind is Scalar.FLOAT16 and op not in EXACT_ON_FLOAT16:
         return f"neurald_half({text})"
     return text
-
-
-#: Operations whose result on float16 operands is a float16.
-_EXACT_ON_FLOAT16 = frozenset(
-    (
-        Op.MINIMUM,
-        Op.MAXIMUM,
-        Op.NEGATE,
-        Op.ABSOLUTE,
-        Op.SELECT,
-        Op.FLOOR,
-        Op.CEIL,
-        Op.ROUND_EVEN,
-        Op.ROUND_AWAY,
-        Op.SIGN,
-    )
-)
 
 
 def _applied(expression: Apply, arguments: list[str]) -> str:

@@ -306,11 +306,10 @@ print(json.dumps([len(children), error]))
 """
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user, and root has no limit")
-def test_a_driver_cannot_start_processes_without_end() -> None:
-    # A user of this test alone.
+def _bombed(program: str, limit: int) -> list[int]:
+    """Runs a program as a user of its own; returns how many processes it started, and the error."""
     done = subprocess.run(
-        [sys.executable, "-c", _BOMB, str(2_000_000 + os.getpid()), "50"],
+        [sys.executable, "-c", program, str(2_000_000 + os.getpid()), str(limit)],
         env={**os.environ, "PYTHONPATH": python_path()},
         capture_output=True,
         text=True,
@@ -318,7 +317,13 @@ def test_a_driver_cannot_start_processes_without_end() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    started, error = json.loads(done.stdout)
+    started: list[int] = json.loads(done.stdout)
+    return started
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user, and root has no limit")
+def test_a_driver_cannot_start_processes_without_end() -> None:
+    started, error = _bombed(_BOMB, 50)
     assert error == errno.EAGAIN
     assert 40 <= started <= 50
 
@@ -326,17 +331,7 @@ def test_a_driver_cannot_start_processes_without_end() -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_processes_that_cannot_be_seen_do_not_stop_a_daemon() -> None:
     """Those of the same user outside of a container count, too."""
-    program = _BOMB.replace("limit_resources(int(sys.argv[2]))", _UNSEEN)
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(2_000_000 + os.getpid()), "4"],
-        env={**os.environ, "PYTHONPATH": python_path()},
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    started, error = json.loads(done.stdout)
+    started, error = _bombed(_BOMB.replace("limit_resources(int(sys.argv[2]))", _UNSEEN), 4)
     assert error == errno.EAGAIN
     assert started > 0
 

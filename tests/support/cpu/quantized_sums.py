@@ -102,24 +102,26 @@ class QuantizedSums:
         self, source: Shape, weights: Shape, output: Shape, tail: Tail | None = None, **window: Any
     ) -> Case:
         """Creates a convolution; see `Convolution` for the shapes."""
-        graph, builder, value, filter_ = self._begin(source, weights)
-        sums = builder.convolution(
-            value,
-            filter_,
-            output=output,
-            type=Scalar.INT32,
-            input_zero=self._zeros[0],
-            weights_zero=self._zeros[1],
-            **window,
-        )
-        return self._case(graph, (tail or self.rescaled())(builder, sums))
+        return self._windowed(Builder.convolution, source, weights, output, tail, window)
 
     def depthwise(
         self, source: Shape, weights: Shape, output: Shape, tail: Tail | None = None, **window: Any
     ) -> Case:
         """Creates a depthwise convolution; see `DepthwiseConvolution` for the shapes."""
+        return self._windowed(Builder.depthwise_convolution, source, weights, output, tail, window)
+
+    def _windowed(
+        self,
+        append: Callable[..., Value],
+        source: Shape,
+        weights: Shape,
+        output: Shape,
+        tail: Tail | None,
+        window: dict[str, Any],
+    ) -> Case:
         graph, builder, value, filter_ = self._begin(source, weights)
-        sums = builder.depthwise_convolution(
+        sums = append(
+            builder,
             value,
             filter_,
             output=output,

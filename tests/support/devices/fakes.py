@@ -1,45 +1,23 @@
 """Default implementations for fake devices and prepared models."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from neurald.hal.device import (
     Artifact,
     BufferDescription,
-    Burst,
-    ExecuteOptions,
-    ExecutionResult,
-    FencedExecution,
     KernelTime,
     PreparedModel,
     PrepareOptions,
 )
 from neurald.hal.errors import OpFailed
-from neurald.hal.execution.in_process import InProcessBurst, start_fenced
+from neurald.hal.execution.in_process import InProcessModel
 from neurald.hal.memory.pool import Memory
-from neurald.hal.model.request import Request
-from neurald.hal.sync.fence import Fence
 
 
-class FakePreparedModel(ABC):
+class FakePreparedModel(InProcessModel):
     """A prepared model without `execute`."""
 
     tolerates_changing_inputs = False
-
-    @abstractmethod
-    def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult: ...
-
-    def execute_fenced(
-        self,
-        request: Request,
-        wait_for: Sequence[Fence],
-        options: ExecuteOptions,
-        after_fences_s: float | None = None,
-    ) -> FencedExecution:
-        return start_fenced(self, request, wait_for, options, after_fences_s)
-
-    def create_burst(self) -> Burst:
-        return InProcessBurst(self)
 
     def artifact(self) -> Artifact | None:
         return None

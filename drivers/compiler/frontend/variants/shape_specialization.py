@@ -39,6 +39,7 @@ from neurald.hal.lazy_numpy import Array
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.graph import Operand
 from neurald.hal.model.model import Model
+from neurald.hal.model.ports import port_at
 from neurald.hal.model.request import Request
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.sync.cancellation import Cancellation
@@ -130,11 +131,7 @@ class SpecializingModel(InProcessModel):
         """
         main = self._model.main
         indexes = main.outputs if is_output else main.inputs
-        if not 0 <= index < len(indexes):
-            raise BadData(
-                f"there is no {'output' if is_output else 'input'} {index}; the model has {len(indexes)}"
-            )
-        return main.operands[indexes[index]]
+        return main.operands[port_at(indexes, index, is_output=is_output)]
 
     def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
         """See `PreparedModel.execute`.
