@@ -8,7 +8,7 @@ from typing import Any
 
 @contextlib.contextmanager
 def time_limit(within_s: float, what: str) -> Iterator[None]:
-    """Lets a block of the main thread take so long. The process must use no other alarms.
+    """Lets a block of the main thread take this long. The process must use no other alarms.
 
     Args:
         within_s: how long.

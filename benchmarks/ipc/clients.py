@@ -317,7 +317,7 @@ def main() -> None:
         nargs="+",
         default=[],
         metavar="COUNT",
-        help="measure one client with so many executions under way, instead of many clients",
+        help="measure one client with this many executions under way, instead of many clients",
     )
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--rounds", type=int, default=3)

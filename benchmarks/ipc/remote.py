@@ -47,7 +47,7 @@ from run import compiled, identity, started, with_one_thread
 
 _SIZES = (1 << 10, 1 << 16, 224 * 224 * 3 * 4, 1 << 22, 1 << 24)
 _WARM_UP = 10
-#: In one part of a round an execution is repeated until it has taken so long, or so often.
+#: In one part of a round an execution is repeated until it has taken this long, or this often.
 _PART_S = 0.05
 _MOST = 20
 _SOCKET_BYTES = 1 << 22
@@ -110,7 +110,7 @@ class BareSocket:
             pace(self._socket, bytes_per_s)
 
     def exchange(self, size: int) -> None:
-        """Sends and receives so many bytes."""
+        """Sends and receives this many bytes."""
         self._socket.sendall(size.to_bytes(8) + bytes(size))
         left = size
         while left:
@@ -124,13 +124,13 @@ class BareSocket:
 
 
 def prepared_identity(device: nd.Device, size: int) -> PreparedModel:
-    """Prepares the identity on so many bytes."""
+    """Prepares the identity on this many bytes."""
     (step,) = compiled(identity(size // 4), device).plan.steps
     return step.prepared_model
 
 
 def execution(prepared: PreparedModel, size: int) -> Callable[[], object]:
-    """Returns a function that executes the identity on so many bytes."""
+    """Returns a function that executes the identity on this many bytes."""
     # Noise, which no compression makes smaller.
     source, target = np.random.default_rng(0).random(size // 4, np.float32), np.empty(size // 4, np.float32)
     request = Request(
@@ -227,7 +227,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--bytes", type=int, nargs="+", default=list(_SIZES))
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--gbit", type=float, help="limit each direction to so many Gbit/s")
+    parser.add_argument("--gbit", type=float, help="limit each direction to this many Gbit/s")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write a result file")
     arguments = parser.parse_args()
     with_one_thread()

@@ -42,7 +42,7 @@ _STOP_S = 20.0
 _START_S = 120.0
 _ROUND_S = 120.0
 
-#: Runs the identity so many times, and returns the microseconds of each run.
+#: Runs the identity this many times, and returns the microseconds of each run.
 _Way = Callable[[int], list[float]]
 
 
@@ -124,7 +124,7 @@ def _asked(client: "subprocess.Popen[str]", name: str) -> _Way:
 
 
 def measure(python: Path, size: int, rounds: int) -> dict[str, list[float]]:
-    """Returns the microseconds of all runs on so many bytes, by way."""
+    """Returns the microseconds of all runs on this many bytes, by way."""
     with tempfile.TemporaryDirectory(prefix="ipc") as folder, ExitStack() as stack:
         started(stack, "-c", DAEMON, f"unix://{folder}/cpu.sock")
         there = compiled(identity(size // 4), nd.connect(f"unix://{folder}/cpu.sock"))

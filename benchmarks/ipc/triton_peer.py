@@ -39,7 +39,7 @@ _ANSWERS = _own_output()
 
 
 def serve(elements: int, grpc: int, http: int, metrics: int) -> None:
-    """Serves the identity of so many floats until standard input ends."""
+    """Serves the identity of this many floats until standard input ends."""
     from pytriton.decorators import batch  # noqa: F401 - it must be imported first
     from pytriton.model_config import ModelConfig, Tensor
     from pytriton.triton import Triton, TritonConfig, TritonSecurityConfig

@@ -17,7 +17,7 @@ after another; only those that are cancelled are the CPU device. What is measure
   device takes two thirds of the CPU device's time, and where it takes twice its time; and trials of
   a plan of two devices against the CPU device and a third one, which is faster or slower than both.
 - goodput: executions in time, in relation to the capacity, where twice as many are asked for, each
-  in a thread of its own and with a limit of so many times its length. The capacity is what two
+  in a thread of its own and with a limit of this many times its length. The capacity is what two
   threads reach before and after.
 """
 
@@ -87,7 +87,7 @@ Measured = tuple[str, str, list[float]]
 
 @contextlib.contextmanager
 def devices(place: str, seconds: float) -> Iterator[list[nd.Device]]:
-    """Yields devices for TANH and for LOGISTIC that take so long."""
+    """Yields devices for TANH and for LOGISTIC that take this long."""
     if place == "in process":
         yield [
             SimulatedDevice(
@@ -287,7 +287,7 @@ def never_slower() -> Iterator[Measured]:
 
 
 def _costed(device: SimulatedDevice, model: nd.Model, seconds: float) -> SimulatedDevice:
-    """Gives a device wrong costs: so many seconds for each operation of a model."""
+    """Gives a device wrong costs: this many seconds for each operation of a model."""
     table = CostTable(launch=Average(seconds=1e-12), link=DeviceLink())
     for operation in model.main.operations:
         graph = model.main
@@ -352,7 +352,7 @@ def _trial_cost(compilation: nd.Compilation, devices: Sequence[SimulatedDevice])
 
 @contextlib.contextmanager
 def _cpu_device_takes(seconds: float) -> Iterator[None]:
-    """Makes executions of the CPU device take so long."""
+    """Makes executions of the CPU device take this long."""
     cpu = type(nd.devices()[0])
     right = cpu.prepare_model
 

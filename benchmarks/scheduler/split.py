@@ -47,7 +47,7 @@ _MAX_ARM_S = 3.0
 #: between two looks.
 _MAX_TRIAL_S = 10.0
 _TRIAL_RUNS = 20
-#: Of a plan, at most so many steps are printed.
+#: Of a plan, at most this many steps are printed.
 _SHOWN_STEPS = 8
 #: For a bounded random input.
 _SEED = 7
@@ -308,7 +308,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("models", nargs="+", type=Path)
     parser.add_argument("--runs", type=int, default=60)
-    parser.add_argument("--max-s", type=float, default=220.0, help="begin no model after so many seconds")
+    parser.add_argument("--max-s", type=float, default=220.0, help="begin no model after this many seconds")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     begun = time.perf_counter()

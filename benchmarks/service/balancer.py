@@ -33,7 +33,7 @@ _CONFIG = 'parameters { key: "threads" value { string_value: "1" } }'
 
 
 def rate(model: Any, array: Any, clients: int, seconds: float) -> float:
-    """Returns the runs per second of so many threads."""
+    """Returns the runs per second of this many threads."""
     counts = [0] * clients
     end = time.monotonic() + seconds
 

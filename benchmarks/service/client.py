@@ -23,7 +23,7 @@ _THROUGHPUT_S = 2.0
 
 
 class Ways:
-    """The ways to run the identity on so many floats.
+    """The ways to run the identity on this many floats.
 
     Args:
         elements: how many.
@@ -75,7 +75,7 @@ class Ways:
         return self._http.infer(self._model, [tensor]).as_numpy("y")
 
     def throughput(self, clients: int) -> float:
-        """Returns the runs per second of so many threads over gRPC."""
+        """Returns the runs per second of this many threads over gRPC."""
         end = time.monotonic() + _THROUGHPUT_S
         counts = [0] * clients
 

@@ -80,7 +80,7 @@ def other_calls() -> Mapping[str, Call]:
 
 
 def per_call(call: Call, count: int) -> float:
-    """Returns how long a call takes, in microseconds, from so many of them."""
+    """Returns how long a call takes, in microseconds, from this many of them."""
     began = time.perf_counter_ns()
     for _ in range(count):
         call()

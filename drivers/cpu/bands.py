@@ -261,7 +261,7 @@ class _Sequences:
 
 
 def _merged(ranges: Sequence[tuple[int, int]], count: int) -> list[tuple[int, int]]:
-    """Merges each so many bands to one."""
+    """Merges groups of this many bands to one each."""
     return [
         (ranges[first][0], ranges[min(first + count, len(ranges)) - 1][1])
         for first in range(0, len(ranges), count)

@@ -176,7 +176,7 @@ def reserve(amount: int, what: str) -> Reservation:
 def charge(amount: int, what: str) -> None:
     """Reserves memory in the current account until the enclosing `temporary` ends.
 
-    Outside of any `temporary`, it only checks that so much is left.
+    Outside of any `temporary`, it only checks that this much is left.
 
     Raises:
         Error: see `Account.reserve`.

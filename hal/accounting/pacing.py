@@ -22,7 +22,7 @@ _T = TypeVar("_T")
 #: How much of the interpreter a client may use at once before its work is paced. It may use as much
 #: again after eight times as long.
 FREE_S: Final = 2e-3
-#: Paced work sleeps whenever it has used the interpreter for so long.
+#: Paced work sleeps whenever it has used the interpreter for this long.
 SLICE_S: Final = 1e-3
 #: The longest sleep, and how often sleeping work checks whether it must stop.
 MAX_REST_S: Final = 0.5
@@ -44,7 +44,7 @@ class Interpreter:
     Args:
         clock: returns seconds, as `time.monotonic` does.
         used: returns how many seconds of processor time the calling thread has used.
-        rest: sleeps for so many seconds.
+        rest: sleeps for this many seconds.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Interpreter:
         return overuse_s > FREE_S
 
     def rest_s(self, client: Hashable, slices: float = 1.0) -> float:
-        """Returns how long paced work of a client must sleep after so many slices."""
+        """Returns how long paced work of a client must sleep after this many slices."""
         limit_s = self._clock() - _PRESENCE_S
         with self._lock:
             clients, own = len(self._paced), self._paced.get(client, 1)

@@ -78,7 +78,7 @@ class Rooms(Protocol):
         ...
 
     def give_back(self, count: int) -> None:
-        """Counts so many no longer."""
+        """Gives the room of this many executions back."""
         ...
 
 
@@ -194,8 +194,8 @@ class AdmissionQueue:
             pace: the pace of the executions of its model; None if it is not known.
 
         Raises:
-            MissedDeadlineTransient: the deadline passed while it waited, or so much time passed or
-                would pass that the rest would not do.
+            MissedDeadlineTransient: the deadline passed while it waited, or the time that it
+                has waited or would wait leaves too little for it.
             Cancelled: the execution was cancelled while it waited.
         """
         ticket = self._enqueue(priority, client, user, deadline_s, pace)

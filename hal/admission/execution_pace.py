@@ -7,7 +7,7 @@ from neurald.hal.process.fork import forkable_lock
 #: The weights of the latest execution in the mean and in the mean deviation.
 _MEAN: Final = 0.125
 _DEVIATION: Final = 0.25
-#: So many deviations above the mean are expected.
+#: This many deviations above the mean are expected.
 _DEVIATIONS: Final = 2.0
 #: The weight of an execution that ran alone and took longer than others that did. A shorter one
 #: counts at once.

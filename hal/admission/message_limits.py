@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 #: Calls whose message has not arrived yet. Each takes a thread, and as much memory as its message.
 MAX_AWAITED_MESSAGES: Final = 64
 _ARRIVAL_S: Final = 30.0
-#: If too many calls wait, one that has waited for so long is cut off for a new one.
+#: If too many calls wait, one that has waited for this long is cut off for a new one.
 _GRACE_S: Final = 0.25
 #: Replies that clients have not taken yet, small and large.
 _MAX_REPLIES: Final = 2048

@@ -7,8 +7,8 @@ _WEIGHT: Final = 0.25
 #: By how much each execution that ran alone weakens what was learned, so that some run beside each
 #: other again after 450.
 _FORGETTING: Final = 0.9995
-#: After an execution that began beside others and was late, so many run alone, but not more often
-#: than after so many.
+#: After an execution that began beside others and was late, this many run alone, but not more often
+#: than after this many.
 _TRIALS: Final = 2
 _BETWEEN_TRIALS: Final = 16
 #: Executions run one after another if each delays the next ones by this share of its time.

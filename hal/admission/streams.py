@@ -48,7 +48,7 @@ class Stream:
         self._moved_bytes = 0
 
     def moves(self, size_bytes: int = _MIN_PROGRESS_BYTES) -> None:
-        """Records that so many bytes have arrived, or were taken. Few bytes are no progress."""
+        """Records that bytes have arrived or were taken; a few bytes do not count as progress."""
         self._moved_bytes += size_bytes
         if self._moved_bytes >= _MIN_PROGRESS_BYTES:
             self._moved_bytes = 0

@@ -16,7 +16,8 @@ from neurald.hal.accounting.pacing import PacedWork
 from neurald.hal.admission.execution_pace import ExecutionPace
 from neurald.hal.model.types import Priority
 
-#: A LOW execution precedes MEDIUM ones once no LOW execution of its client was started for so long.
+#: A LOW execution precedes MEDIUM ones once no LOW execution of its client was started for this
+#: long.
 AGEING_S: Final = 0.5
 #: A slot stays reserved for a client for `_GRACE_S` plus the time of its last execution, but no
 #: longer than `MAX_GRACE_S`.

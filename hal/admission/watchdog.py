@@ -13,7 +13,7 @@ from typing import Generic, Protocol, TypeVar
 
 _T = TypeVar("_T")
 
-#: How often executions under way are checked: so many times within the limit, within bounds.
+#: How often executions under way are checked: this many times within the limit, within bounds.
 _CHECKS_PER_LIMIT = 10
 _MIN_INTERVAL_S = 0.02
 _MAX_INTERVAL_S = 0.2

@@ -154,7 +154,7 @@ class CoherentMemory(DeviceBuffer):
 
 
 def _copy(source: Memory, target: Memory, size: int, dimensions: Dimensions) -> None:
-    """Copies a value of so many bytes from one memory to another.
+    """Copies a value of this many bytes from one memory to another.
 
     Raises:
         LostValue: the source is lost with its device.

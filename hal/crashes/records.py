@@ -18,7 +18,7 @@ from neurald.hal.crashes.record_file import MAX_TEXT, RecordFile
 from neurald.hal.errors import BadData
 from neurald.hal.process.files.user_directories import state_directory
 
-#: So many deaths of a driver by a pattern, and it is refused.
+#: This many deaths of a driver by a pattern, and it is refused.
 REFUSED_AFTER: Final = 2
 
 

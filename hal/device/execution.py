@@ -51,7 +51,7 @@ class ExecuteOptions(Struct, frozen=True, kw_only=True):
             raise MissedDeadlinePersistent("the deadline had passed before the execution started")
 
     def limited_to(self, seconds: float | None) -> "ExecuteOptions":
-        """Returns the options with a deadline in so many seconds, if that is earlier."""
+        """Returns the options with a deadline in this many seconds, if that is earlier."""
         limit = deadline_in(seconds)
         if limit is None:
             return self
@@ -93,7 +93,7 @@ class Timing(Struct, frozen=True, kw_only=True):
     queued_ns: int | None = None
 
     def queued_for(self, waited_ns: int) -> "Timing":
-        """Returns the timing of an execution that had waited so long in a queue before."""
+        """Returns the timing of an execution that had waited this long in a queue before."""
         return replace(self, queued_ns=min((self.queued_ns or 0) + max(0, waited_ns), MAX_DURATION_NS))
 
     def after_waiting(self, waited_ns: int) -> "Timing":

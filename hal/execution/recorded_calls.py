@@ -252,7 +252,7 @@ class _KnownSubjects:
         return found
 
 
-#: Makes records of which so many are kept, a power of two.
+#: Makes records of which this many are kept, a power of two.
 Make: TypeAlias = Callable[[int, RecorderOfCalls], RecordedCalls]
 
 _offered: list[Callable[[], Make | None]] = []

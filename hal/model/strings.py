@@ -23,7 +23,7 @@ _NUMBER_BYTES = 4
 #: Offsets are int32.
 _MAX_BYTES = 2**31 - 1
 _NUMBER = "<i4"
-#: Fewer strings are encoded and decoded without arrays, and more of them in parts of so many.
+#: Fewer strings are encoded and decoded without arrays, and more of them in parts of this many.
 _MANY = 1 << 14
 
 

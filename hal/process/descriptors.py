@@ -32,7 +32,7 @@ def connection_limit(most: int, share: int) -> int:
 
     Args:
         most: there may never be more.
-        share: they take at most one in so many of the descriptors that this process may have.
+        share: they take at most one in this many of the descriptors that this process may have.
     """
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return most if limit == resource.RLIM_INFINITY else min(most, limit // share)

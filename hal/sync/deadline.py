@@ -5,14 +5,14 @@ import time
 
 from neurald.hal.errors import BadData, MissedDeadlinePersistent
 
-#: A limit of so many seconds (31 years) or more means no limit, because waits, sockets and gRPC
+#: A limit of this many seconds (31 years) or more means no limit, because waits, sockets and gRPC
 #: count in integers of limited size.
 NEVER_S = 1e9
 _NS_PER_S = 1e9
 
 
 def deadline_in(seconds: float | None, what: str = "a time limit") -> float | None:
-    """Returns the deadline in so many seconds, on the clock of `time.monotonic()`.
+    """Returns the deadline in this many seconds, on the clock of `time.monotonic()`.
 
     Args:
         seconds: at least 0; None, infinity and values of at least `NEVER_S` mean no limit.

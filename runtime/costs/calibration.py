@@ -46,16 +46,16 @@ _TURNS: Final = 12
 _MIN_TURN_S: Final = 2e-3
 _MIN_RUNS: Final = 4
 _MAX_RUNS: Final = 64
-#: A size whose smaller one already took so long is left out.
+#: A size whose smaller one already took this long is left out.
 _MAX_RUN_S: Final = 0.1
-#: Models that take longer than this have one in so many turns.
+#: Models that take longer than this have one in this many turns.
 _LONG_RUN_S: Final = 0.01
 _LONG_PAUSE: Final = 4
-#: A time is settled if this many turns were at most so much longer than the shortest one.
+#: A time is settled if this many turns were at most this much longer than the shortest one.
 _LOWEST: Final = 3
 _AGREEMENT: Final = 1.03
-#: And if so many of these were beside a time of the gauge that was at most so much longer than its
-#: shortest one.
+#: And if this many of these were beside a time of the gauge that was at most this much longer than
+#: its shortest one.
 _MIN_UNDISTURBED: Final = 2
 _UNDISTURBED: Final = 1.08
 #: The gauge is the longest model of products that takes no longer than this.
@@ -68,8 +68,8 @@ _MIN_S: Final = 4.0
 _SPREAD_S: Final = 16.0
 _DOUBT_S: Final = 32.0
 _ROUND_PAUSE_S: Final = 0.25
-#: An operation takes longer than before if it takes this much of what it took; so many of them are
-#: many.
+#: An operation takes longer than before if it takes this much of what it took; this many of them
+#: are many.
 _LONGER: Final = 1.1
 _MANY: Final = 0.1
 #: For how long models whose times are not settled have further turns.

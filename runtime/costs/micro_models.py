@@ -290,7 +290,7 @@ def _builder(
 
 
 def moving_models() -> Iterator[Callable[[int], MicroModel]]:
-    """Yields functions that build a model of one operation that moves so many elements.
+    """Yields functions that build a model of one operation that moves this many elements.
 
     The first ones compute least. Later ones are for devices that support none of those: many
     support 8 bits only, and some only convolutions.
@@ -306,7 +306,7 @@ def moving_models() -> Iterator[Callable[[int], MicroModel]]:
 
 
 def chained_models(count: int) -> Iterator[Callable[[], MicroModel]]:
-    """Yields functions that build a model of a chain of so many operations on one element."""
+    """Yields functions that build a model of a chain of this many operations on one element."""
     for kind in (_F32, _Q8):
         for add in (
             _binary(OperationType.ADD),

@@ -18,7 +18,7 @@ from neurald.runtime.model.branches import MAIN, graph_of, referenced_graphs
 from neurald.runtime.model.dead_operations import dead_operations
 from neurald.runtime.partitioning.groups import Group, StepGroup, branch_groups
 
-#: The order of so many operations is checked by arrays, in a fifth of the time.
+#: The order of this many operations is checked by arrays, in a fifth of the time.
 _MANY: Final = 100
 
 

@@ -52,9 +52,9 @@ from neurald.hal.rpc.transport.ring_end import WAKE
 _MIN_ARENA_BYTES: Final = 1 << 18
 #: Room for outputs behind the inputs, at least.
 _MIN_RESULT_BYTES: Final = 1 << 16
-#: Outputs from this size on are lent, in so many regions for inputs of the same shapes, if they do
-#: not take more than this together. Only the first sets of shapes in an arena get regions, so that
-#: the worker still keeps all orders, and the arena does not grow with each set.
+#: Outputs from this size on are lent, in this many regions for inputs of the same shapes, if they
+#: do not take more than this together. Only the first sets of shapes in an arena get regions, so
+#: that the worker still keeps all orders, and the arena does not grow with each set.
 _MIN_LENT_BYTES: Final = 1 << 16
 _MAX_LENT_BYTES: Final = 1 << 26
 _LENT_REGIONS: Final = 2
@@ -174,7 +174,7 @@ class ClientLane:
         return place
 
     def _room(self, size: int) -> memoryview:
-        """Returns an arena with so much room behind what may be lent: this one if it has it."""
+        """Returns an arena with this much room behind what may be lent: this one if it has it."""
         size += self._lent_end
         if self._arena is None or self._arena.size < size:
             # A forked process gets a copy, since the application's arrays may be there.

@@ -23,7 +23,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 _RESAMPLES = 2000
 _CONFIDENCE = 0.95
-#: Processes that run the same differ by so much, as memory lies elsewhere in each, and clocks
+#: Processes that run the same differ by this much, as memory lies elsewhere in each, and clocks
 #: change.
 _SAME = 0.02
 #: From which share of the time on runs in which programs waited for a processor are disturbed.

@@ -9,8 +9,8 @@ class Pacing:
 
     Args:
         delay_s: pause after each run.
-        frequency_hz: starts so many runs per second instead, from now on; 0 for no rate. Runs that
-            are late follow each other without a pause until they have caught up.
+        frequency_hz: starts this many runs per second instead, from now on; 0 for no rate. Runs
+            that are late follow each other without a pause until they have caught up.
     """
 
     def __init__(self, delay_s: float = 0.0, frequency_hz: float = 0.0) -> None:

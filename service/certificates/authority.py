@@ -49,7 +49,7 @@ _LOCK_FILE: Final = ".lock"
 #: The modes of files that only their user may read, and of others.
 _SECRET: Final = 0o600
 _PUBLIC: Final = 0o644
-#: Clocks of hosts may differ by so much.
+#: Clocks of hosts may differ by this much.
 _SKEW: Final = timedelta(minutes=5)
 #: How long a list of revocations is valid. A daemon uses the last list that it has got in any case.
 _LIST_DAYS: Final = AUTHORITY_DAYS

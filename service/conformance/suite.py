@@ -112,7 +112,7 @@ def run(
 
 
 def _others(cases: Sequence[Case]) -> tuple[Case, ...]:
-    """Returns `_OTHER_MODELS` cases, if there are so many, of different operations if possible."""
+    """Returns at most `_OTHER_MODELS` cases, of different operations if possible."""
     by_type = list({case.type: case for case in cases}.values())
     step = max(1, len(by_type) // _OTHER_MODELS)
     found = by_type[::step][:_OTHER_MODELS]

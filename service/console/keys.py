@@ -29,7 +29,7 @@ def single_keys() -> Iterator[None]:
 
 
 def pressed(wanted: str, seconds: float) -> bool:
-    """Waits so long; returns True at once if a certain key is pressed."""
+    """Waits this long; returns True at once if a certain key is pressed."""
     end_s = time.monotonic() + seconds
     is_open = sys.stdin.isatty()
     while (left_s := end_s - time.monotonic()) > 0:

@@ -76,7 +76,7 @@ class Done(msgspec.Struct, frozen=True):
     Attributes:
         refusal: why it was refused, or failed; empty if it was not.
         text: what came of it, for people.
-        within_s: another reply follows within so many seconds; 0 if this is the last one.
+        within_s: another reply follows within this many seconds; 0 if this is the last one.
     """
 
     refusal: str = ""

@@ -42,7 +42,7 @@ class _Archived:
         self.seek, self.tell, self.seekable = file.seek, file.tell, file.seekable
 
     def read(self, size: int = -1, /) -> bytes:
-        """Reads at most so many bytes, and hardly ever all of a large number."""
+        """Reads at most this many bytes, and hardly ever all of a large number."""
         return self._file.read(_MAX_READ_BYTES if size < 0 else min(size, _MAX_READ_BYTES))
 
 

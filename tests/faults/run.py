@@ -31,11 +31,12 @@ stopped while clients call it in every way (`service_kills.py`). With `--matrix`
 strikes in each of eight phases of a call, under the service manager (`managed/matrix.py`), in as
 many jobs as the cores allow (`managed/matrix_jobs.py`). With `--plans` drivers of plans over
 several devices are killed, stopped, hang and lie (`plans/play.py`); with `--receipts` all calls are
-executions with receipts, until there are so many. With `--heal` the process of an installed driver
-is killed and stopped during executions on its device (`managed/heal.py`). With `--updates` a driver
-is replaced again and again while its clients call (`managed/update.py`). With `--swaps` the first
-tiers of models are replaced by optimised code under threads, while compiling processes and daemons
-are killed and disks are full (`swap.py`). All exit with 1 if anything was wrong, too slow, or grew.
+executions with receipts, until there are that many. With `--heal` the process of an installed
+driver is killed and stopped during executions on its device (`managed/heal.py`). With `--updates` a
+driver is replaced again and again while its clients call (`managed/update.py`). With `--swaps` the
+first tiers of models are replaced by optimised code under threads, while compiling processes and
+daemons are killed and disks are full (`swap.py`). All exit with 1 if anything was wrong, too slow,
+or grew.
 """
 
 import argparse
@@ -224,7 +225,7 @@ def main() -> int:
         "--receipts",
         type=int,
         default=0,
-        help="the same until so many executions have a receipt, and nothing else is called",
+        help="the same until this many executions have a receipt, and nothing else is called",
     )
     parser.add_argument("--kills", action="store_true", help="kill an execution service in place")
     parser.add_argument("--heal", action="store_true", help="kill and stop an installed driver in place")

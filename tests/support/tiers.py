@@ -63,7 +63,7 @@ def sampled(items: Sequence[pytest.Item]) -> list[pytest.Item]:
 
 
 def _sample(cases: Sequence[pytest.Item]) -> list[pytest.Item]:
-    """Returns one in so many of a test's cases, first those with values that no other one has."""
+    """Returns one in this many of a test's cases, first those with values that no other one has."""
     marker = cases[0].get_closest_marker("sampled")
     assert marker is not None
     (every,) = marker.args
@@ -88,7 +88,7 @@ def _parameters(case: pytest.Item) -> dict[str, object]:
 
 
 def spread(most: int, values: Sequence[_Value]) -> Sequence[_Value]:
-    """Returns at most so many of the values, evenly spread; in the tier `full`, all of them."""
+    """Returns at most this many of the values, evenly spread; in the tier `full`, all of them."""
     if _tier is Tier.FULL:
         return values
     return values[:: max(1, -(-len(values) // most))]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from neurald.drivers.compiler.ir.kernel import FusedGraph
     from neurald.drivers.compiler.ir.value import Value
 
-#: Constants from this size on are compared with others, by so many elements first.
+#: Constants from this size on are compared with others, by this many elements first.
 _MIN_COMPARED_BYTES, _SAMPLED = 4096, 64
 
 

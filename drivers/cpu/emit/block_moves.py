@@ -14,7 +14,7 @@ MIN_BLOCK_BYTES, _PART_BYTES = 4096, 1 << 16
 #: Registers of this size imply fast string instructions.
 _REGISTER_BYTES = 32
 _LINE_BYTES = 64
-#: Instructions that fill with patterns of so many bytes.
+#: Instructions that fill with patterns of this many bytes.
 _FILLS = {1: "stosb", 2: "stosw", 4: "stosl", 8: "stosq"}
 
 

@@ -21,8 +21,8 @@ from neurald.hal.model.request import Request
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.sync.cancellation import Cancellation
 
-#: A run that may be repeated without the means to stop it takes at most so long, and the first one,
-#: which also warms caches up, so long.
+#: A run that may be repeated without the means to stop it takes at most this long, and the first
+#: one, which also warms caches up, this long.
 _MAX_SHORT_NS, _MAX_FIRST_NS = 200_000, 5_000_000
 
 

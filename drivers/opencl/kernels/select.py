@@ -26,7 +26,7 @@ from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 #: Above this many FLOAT32 products, tensor cores are always faster.
 _MIN_MULTIPLICATIONS = 1 << 25
 #: From this many multiplications in matrix products on, the time between kernels of a step is
-#: little, if a weight is also multiplied with so many rows: tiles of fewer leave compute units
+#: little, if a weight is also multiplied with this many rows: tiles of fewer leave compute units
 #: idle.
 _LARGE_STEP, _MIN_ROWS = 1 << 33, 192
 #: How many products of warpgroups without roles, and how many attentions of them, are candidates.

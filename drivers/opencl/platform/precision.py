@@ -47,7 +47,7 @@ from neurald.hal.records import replace
 
 #: Limit on the values that an element is selected among, if a kernel selects it once more.
 _MAX_MOVED = 4
-#: Products with so many rows take no longer with a FLOAT32 matrix than to make a copy of it.
+#: Products with this many rows take no longer with a FLOAT32 matrix than to make a copy of it.
 _FEW_ROWS = 4
 
 

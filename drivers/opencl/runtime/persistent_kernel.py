@@ -64,7 +64,7 @@ _LAUNCHED_FILLS = 2
 _MAX_PER_UNIT = 4
 #: How many ranges a phase fetches at most, and how much is fetched before it is read.
 _MAX_FETCHES, _AHEAD_BYTES = 2, 4 << 20
-#: Constants of so many bytes fill the second-level caches of known devices.
+#: Constants of this many bytes fill the second-level caches of known devices.
 _MIN_CONSTANTS_BYTES = 64 << 20
 #: Values that are not worth fetching ahead, and the gaps that are fetched with what is around them.
 _MIN_FETCHED_BYTES = 1 << 16

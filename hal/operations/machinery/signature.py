@@ -21,8 +21,8 @@ from neurald.hal.model.types import FeatureLevel, Lifetime, OperandType
 MAX_RANK = 16
 #: The ranks of a tensor without restriction.
 ANY_RANK = (0, MAX_RANK)
-#: Forms and operations keep what they have found for at most so many operands, and operations for
-#: at most so many combinations of operands.
+#: Forms and operations keep what they have found for at most this many operands, and operations for
+#: at most this many combinations of operands.
 _MAX_KEPT_OPERANDS = 32
 _MAX_KEPT_MATCHES = 1024
 
@@ -124,7 +124,7 @@ def row(level: FeatureLevel, *, zero_points16: bool = False, **types: OperandTyp
 
 
 class _Assignment(Struct, frozen=True, kw_only=True):
-    """The parameters that a form assigns to so many operands.
+    """The parameters that a form assigns to this many operands.
 
     Attributes:
         parameters: the parameter of each input and output.

@@ -10,7 +10,7 @@ from neurald.hal.operations.machinery.call import Array, Shape
 #: size.
 _BYTES_OF_AN_ELEMENT = 8
 _ARRAYS = 3
-#: Larger results of operations on constants are kept if they have at most so many times as many
+#: Larger results of operations on constants are kept if they have at most this many times as many
 #: bytes as these, such as weights of 4 bits that are dequantised.
 _MAX_KEPT_BYTES = 64 << 20
 _MAX_GROWTH = 16
@@ -30,7 +30,7 @@ def reference_working_bytes(inputs: Sequence[Array], outputs: Sequence[Shape | N
 
 
 def is_inflated(size_bytes: int, inputs: Iterable[Array]) -> bool:
-    """Returns True if results of so many bytes are too large to replace these constants.
+    """Returns True if results of this many bytes are too large to replace these constants.
 
     A tiny model may have operations on constants with results that fill the memory. Then only
     executions compute them.

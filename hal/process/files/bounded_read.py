@@ -10,7 +10,7 @@ class Readable(Protocol):
     """A file, a pipe or an answer of a server, of which bytes are read."""
 
     def read(self, size: int, /) -> bytes:
-        """Returns at most so many bytes; none at the end."""
+        """Returns at most this many bytes; none at the end."""
         ...
 
 

@@ -10,7 +10,7 @@ _lock = forkable_lock()
 #: Number of active pauses, whether the collector was enabled before the first, and how many objects
 #: have become old without being examined.
 _state = {"count": 0, "was_enabled": False, "unexamined": 0}
-#: After so many of them, all objects are examined. A model has some thousands.
+#: After this many of them, all objects are examined. A model has some thousands.
 _MAX_UNEXAMINED: Final = 200_000
 
 

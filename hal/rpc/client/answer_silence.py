@@ -27,7 +27,7 @@ _PROMPT_CALLS: Final = frozenset(
 #: How long a daemon may send nothing in the middle of an answer, or before one that needs no work;
 #: twice as long if that is checked late.
 MAX_SILENCE_S: Final = 60.0
-#: A profile may take so many times as long.
+#: A profile may take this many times as long.
 _PROFILE: Final = 10
 
 

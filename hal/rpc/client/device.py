@@ -71,7 +71,7 @@ _T = TypeVar("_T")
 #: How long measuring a link may take, and how long a measurement is used.
 _LINK_S = 2.0
 _LINK_AGE_S = 60.0
-#: A daemon that did not answer for so long counts as silent. Further calls fail at once for
+#: A daemon that did not answer for this long counts as silent. Further calls fail at once for
 #: `_RETRY_AFTER_S`, so that the following calls of the same task need not wait again, unless
 #: another process has taken its place.
 _SILENCE_S = 0.5

@@ -20,7 +20,7 @@ from neurald.hal.rpc.client.connection import Connection
 #: not.
 _REPEATS: Final = 3
 _LONG_TRIP_S: Final = 0.1
-#: The sizes of bursts, which grow until their data alone takes so long, and half of a round trip.
+#: The sizes of bursts, which grow until their data alone takes this long, and half of a round trip.
 _TINY_BYTES: Final = 1 << 6
 _FIRST_BYTES: Final = 1 << 14
 _MAX_BYTES: Final = 1 << 22

@@ -199,7 +199,7 @@ class RemoteOpenFunction:
     def _needed(self, shapes: Sequence[OutputShape]) -> list[int] | None:
         """Returns the sizes of outputs that the daemon has, which is not trusted, in bytes.
 
-        Returns None if they are not known, or if there are not so many outputs.
+        Returns None if they are not known, or if there are not this many outputs.
 
         Raises:
             BadData: a shape is not one of the model's.

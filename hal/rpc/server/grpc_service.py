@@ -136,7 +136,7 @@ class GrpcService:
         return call_in_session
 
     def _limited(self, call: Callable[[Session, Any], Message]) -> "_CallHandler":
-        """Like `_in_session`, for calls that take long: a session may have only so many of them."""
+        """Like `_in_session`, for calls that take long, whose number in a session is limited."""
 
         def counted(message: Callable[[Session | None], Any], context: grpc.ServicerContext) -> Message:
             session = self.sessions.find(context)

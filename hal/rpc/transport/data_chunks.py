@@ -33,7 +33,7 @@ _GOOD_SAMPLE_BYTES: Final = CHUNK_BYTES
 _BAD_SAMPLE_BYTES: Final = 8 * CHUNK_BYTES
 #: Compressed data is at most this much larger than its content; see `deflateBound`.
 _MAX_GROWTH: Final = 1 << 12
-#: A part of a message takes the link so long. Until the first part has been sent, and after the
+#: A part of a message takes the link this long. Until the first part has been sent, and after the
 #: last one has arrived, the link is idle; each part costs both sides about a tenth of that.
 _PART_S: Final = 5e-4
 _MIN_PART_BYTES: Final = 1 << 16
@@ -67,7 +67,7 @@ class Packer:
         self._unsampled_bytes = 0
 
     def chunks(self, memories: Iterable[Memory], max_bytes: int = CHUNK_BYTES) -> Iterator["PackedChunk"]:
-        """Yields the content of memories, one after the other, so many bytes at once at most."""
+        """Yields the content of memories, one after the other, this many bytes at once at most."""
         for memory in memories:
             for offset in range(0, memory.size, max_bytes):
                 yield self.pack(memory.view(offset, min(max_bytes, memory.size - offset)))

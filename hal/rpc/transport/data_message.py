@@ -73,7 +73,7 @@ def encode_in_parts(head: _M, chunks: Iterable[PackedChunk], part_bytes: int) ->
 
     Args:
         head: the message, without chunks.
-        chunks: chunks of at most so many bytes each; they are taken when they are needed.
+        chunks: chunks of at most this many bytes each; they are taken when they are needed.
         part_bytes: how many bytes of content a message has at most.
     """
     head_bytes = head.ByteSize()

@@ -21,7 +21,7 @@ from neurald.hal.errors import BadData, ResourceExhaustedPersistent
 
 _M = TypeVar("_M", bound=Message)
 
-#: Decoding so many bytes takes a fraction of a millisecond.
+#: Decoding this many bytes takes a fraction of a millisecond.
 _PIECE_BYTES: Final = 1 << 16
 
 # How to skip the value of a field, by its wire type.
@@ -33,7 +33,7 @@ _FIXED32: Final = 5
 _REPEATED_BYTES: Final = 6
 
 _MAX_VARINT_BYTES: Final = 10
-#: After so many parts each, it is checked whether most parts are empty: such a message is refused
+#: After this many parts each, it is checked whether most parts are empty: such a message is refused
 #: before its limit.
 _CHECK_PARTS: Final = 1 << 13
 _EMPTY_PART_BYTES: Final = 3

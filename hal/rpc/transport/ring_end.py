@@ -50,7 +50,7 @@ _POLLS_AT_ONCE = 20
 #: How often an end that polls yields its core, in case the peer has been placed on the same one. A
 #: thread that yields to others is given less time afterwards.
 _YIELD_S = 1e-4
-#: After so long, an end that polls releases the interpreter's lock again and again: other threads
+#: After this long, an end that polls releases the interpreter's lock again and again: other threads
 #: of its process may have received their entries.
 _ALONE_S = 5e-5
 

@@ -112,7 +112,7 @@ class Event(Unpicklable):
         Only neurald itself calls this.
 
         Args:
-            finish: waits for the end of the execution, at most so many seconds; None: without a
+            finish: waits for the end of the execution, at most this many seconds; None: without a
                 limit. Once it is over, it calls `signal`, and returns True.
         """
         self._finish = finish

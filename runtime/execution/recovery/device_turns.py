@@ -17,7 +17,7 @@ from neurald.hal.model.types import Priority
 from neurald.hal.process.fork import at_fork, forkable_lock
 
 #: To wait for a turn takes longer than executions that are shorter than this, most of which do not
-#: if they have so many times longer until their deadlines. One of so many does, to be timed.
+#: if they have this many times longer until their deadlines. One of this many does, to be timed.
 _SHORT_S: Final = 2e-4
 _AMPLE: Final = 100.0
 _TIMED: Final = 16

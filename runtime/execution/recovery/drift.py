@@ -34,17 +34,17 @@ _SLOW: Final = 1.6
 #: A run within this factor of the usual time counts as usual again.
 BACK: Final = 1.4
 _COLD_RUNS: Final = 2
-#: After so many runs the usual time is known; it becomes more exact with more of them.
+#: After this many runs the usual time is known; it becomes more exact with more of them.
 _USUAL_RUNS: Final = 8
 _MAX_USUAL_RUNS: Final = 32
-#: From so many runs the usual time may be learned anew, if they are shorter by this factor, as a
-#: logarithm, and by more than times vary, or if they vary so many times less.
+#: From this many runs the usual time may be learned anew, if they are shorter by this factor, as a
+#: logarithm, and by more than times vary, or if they vary this many times less.
 _BLOCK_RUNS: Final = 32
 _SHORTER: Final = math.log(1.25)
 _CALMER: Final = 3.0
 _LATEST_RUNS: Final = 4
 _MIN_WORK_S: Final = 0.2
-#: If fewer runs than the latest ones take so long, or would at twice the usual time, they are
+#: If fewer runs than the latest ones take this long, or would at twice the usual time, they are
 #: enough.
 _LONG_WORK_S: Final = 0.8
 _ENOUGH_WORK_S: Final = 0.6
@@ -199,7 +199,7 @@ def _spread(logarithms: list[float]) -> tuple[float, float]:
 
 
 def _limit(runs: int, deviation: float) -> float:
-    """Returns the limit of the sum if so many runs are enough when times vary little."""
+    """Returns the limit of the sum if this many runs are enough when times vary little."""
     calm = _CALM * math.sqrt(runs / _LATEST_RUNS)
     return (runs - _MARGIN_RUNS) * _STEP / 2 * max(1.0, (deviation / calm) ** 2)
 

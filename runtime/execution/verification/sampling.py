@@ -43,7 +43,7 @@ _DIVISORS: Final = 2 * 3 * 5 * 7
 _RUNS_PER_SHARE: Final = 4.0
 #: By how much the share of the CPU device's time may be larger than that of the time waited for.
 _BACKGROUND_PER_SHARE: Final = 10.0
-#: In the beginning, a verification counts as no longer than so many times the usual one.
+#: In the beginning, a verification counts as no longer than this many times the usual one.
 _MAX_OUTLIER: Final = 2.0
 #: From how many verifications one knows what is usual.
 _LATEST: Final = 15
@@ -55,8 +55,8 @@ _NOTE_S: Final = 0.5e-6
 #: Which part of the share is for what is measured; deciding, and caches that a verification leaves
 #: to others, take time as well.
 MEASURED: Final = 0.9
-#: After so many executions at most, one that takes too much time is considered again, and times are
-#: counted.
+#: After this many executions at most, one that takes too much time is considered again, and times
+#: are counted.
 _MAX_PAUSE: Final = 32
 #: How much a further execution counts in the usual time.
 _USUAL_WEIGHT: Final = 1 / 16
@@ -96,7 +96,7 @@ class Sampler:
     def __init__(self, share: float, seed: int | None = None) -> None:
         self._share = max(share, MIN_SHARE)
         self._random = random.Random(seed)  # noqa: S311 - nothing depends on its being secret
-        #: Each so many executions have one that is verified, at a random place among them.
+        #: Of every group of this many executions one is verified, at a random place.
         self._distance = max(1, round(1 / (_RUNS_PER_SHARE * self._share)))
         #: The first ones are verified at the expense of all until here.
         self._advance = math.ceil(FIRST / self._share)

@@ -21,7 +21,7 @@ from neurald.hal.model.quantization import QUANTIZED
 from neurald.hal.model.types import OperandType
 from neurald.runtime.model.branches import is_control_flow
 
-#: In relation to the largest element, so many times the relative error of an element is allowed:
+#: In relation to the largest element, this many times the relative error of an element is allowed:
 #: elements near zero are often differences of large ones.
 _OF_LARGEST: Final = 4.0
 #: Operations with a jump in a result that is not an integer.

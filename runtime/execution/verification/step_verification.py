@@ -49,7 +49,7 @@ logger = logging.getLogger(__name__)
 
 #: How many differences that rounding may explain are investigated.
 _MAX_INVESTIGATIONS: Final = 3
-#: While copies of so many bytes wait to be compared, no further execution is verified.
+#: While copies of this many bytes wait to be compared, no further execution is verified.
 _MAX_WAITING_BYTES: Final = 64 << 20
 
 

@@ -41,10 +41,10 @@ from neurald.runtime.partitioning.min_cost.problem import Choice, PlacementProbl
 MAX_NODES: Final = 60_000
 #: How long a search takes at most, in processor time of its thread.
 MAX_S: Final = 0.5
-#: It takes no longer than this number of runs of a better plan could save, but may take so long.
+#: It takes no longer than this number of runs of a better plan could save, but may take this long.
 _RUNS: Final = 1000
 _MIN_S: Final = 0.02
-#: After so many nodes the time is looked at.
+#: After this many nodes the time is looked at.
 _NODES_AT_ONCE: Final = 128
 #: Choices must be better by more than rounding.
 _TOLERANCE: Final = 1e-12

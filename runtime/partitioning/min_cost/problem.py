@@ -28,7 +28,7 @@ Steps: TypeAlias = Sequence[tuple[int, Sequence[int]]]
 #: out.
 _Results: TypeAlias = list[tuple[bool, list[int], list[float]]]
 
-#: Plans of so many operations, with what they read if moving it counts, are predicted by loops.
+#: Plans of this many operations, with what they read if moving it counts, are predicted by loops.
 _FEW: Final = 150
 
 

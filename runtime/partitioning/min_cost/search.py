@@ -19,7 +19,7 @@ from neurald.runtime.partitioning.min_cost.problem import Choice, PlacementProbl
 
 #: The name of the found plan among the predictions.
 PLAN_NAME: Final = "the plan"
-#: Graphs of so many operations are searched completely, if that does not take too long.
+#: Graphs of this many operations are searched completely, if that does not take too long.
 MAX_EXACT: Final = 14
 #: When the exact search of the steps of a larger graph gives up; it takes some 10 us for each.
 _MAX_STEP_NODES: Final = 500

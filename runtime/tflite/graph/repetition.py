@@ -89,9 +89,9 @@ REPEATABLE: Final = frozenset(
 _PLAIN: Final = frozenset(
     (TensorType.FLOAT32, TensorType.FLOAT16, TensorType.INT32, TensorType.INT64, TensorType.BOOL)
 )
-#: Constants whose values decide about a conversion are compared if they are at most so long.
+#: Constants whose values decide about a conversion are compared if they are at most this long.
 _MAX_COMPARED_BYTES: Final = 256
-#: Forms are only looked for where so many operators have the same code and similar shapes.
+#: Forms are only looked for where this many operators have the same code and similar shapes.
 _MIN_ALIKE: Final = 4
 #: How many forms of a graph are kept.
 _MAX_FORMS: Final = 4096

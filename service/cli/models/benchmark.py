@@ -57,7 +57,7 @@ def benchmark(
         str | None,
         typer.Option(
             metavar="N[,N...]",
-            help="Also run so many clients at the same time, with each of these numbers in turn.",
+            help="Also run this many clients at the same time, with each of these numbers in turn.",
         ),
     ] = None,
     signature: SignatureOption = None,

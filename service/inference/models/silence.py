@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Final
 
 _PROC: Final = Path("/proc")
-#: A process that has not answered for so long hangs, unless it is only given no processor; then it
-#: does after `_CROWDED_S`, since it serves nobody anyway.
+#: A process that has not answered for this long hangs, unless it is only given no processor; then
+#: it does after `_CROWDED_S`, since it serves nobody anyway.
 _HANGS_S: Final = 0.1
 _CROWDED_S: Final = 1.0
-#: Nothing is hoped for from a process that has hung, or has been given no processor, for so long.
+#: Nothing is hoped for from a process that has hung, or has been given no processor, for this long.
 _HOPELESS_S: Final = 3.0
 _HOPELESSLY_CROWDED_S: Final = 30.0
 #: How much one look adds to these times. If the next look comes later, the process that looks was

@@ -129,7 +129,7 @@ def _tensor(described: TensorDescription, value: Any) -> InputTensor:
 
 
 def _shape(described: TensorDescription, count: int) -> tuple[int, ...]:
-    """Returns the shape of so many elements: the innermost open length takes what others leave."""
+    """Returns the shape of some elements: the innermost open length takes what others leave."""
     lengths = list((-1,) if described.shape is None else described.shape)
     known = math.prod(length for length in lengths if length >= 0)
     left, rest = divmod(count, known) if known else (0, count)

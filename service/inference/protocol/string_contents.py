@@ -16,7 +16,7 @@ _CONTENTS: Final = 5 << 3 | 2
 #: A tag and a length of one byte, and a length of four.
 _HEAD_BYTES: Final = 2
 _LENGTH_BYTES: Final = 4
-#: After so many strings of one length it is looked how many follow, and in pieces of so many.
+#: After this many strings of one length it is looked how many follow, and in pieces of this many.
 _SAME: Final = 8
 _FIRST_PIECE: Final = 64
 _GROWTH: Final = 4

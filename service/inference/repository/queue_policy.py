@@ -11,8 +11,8 @@ class QueuePolicy(Struct, frozen=True, kw_only=True):
     Attributes:
         size: how many may wait; 0 for the service's limit.
         timeout_s: how long one may wait; 0 for no limit.
-        delays: whether one that has waited for so long stays behind others of its priority, and is
-            not refused.
+        delays: whether one that has waited for this long stays behind others of its priority, and
+            is not refused.
     """
 
     size: int = 0

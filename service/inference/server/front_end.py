@@ -53,8 +53,8 @@ _REPORT_S: Final = 0.1
 _ENVELOPE_BYTES: Final = 64 << 10
 #: How many connections of browsers there may be.
 _MAX_WEB_CONNECTIONS: Final = 64
-#: Connections of gRPC take one in so many of the descriptors at most, and so do those of HTTP. The
-#: others are for workers, their clients, and regions of shared memory.
+#: Connections of gRPC take one in this many of the descriptors at most, and so do those of HTTP.
+#: The others are for workers, their clients, and regions of shared memory.
 _CONNECTION_SHARE: Final = 4
 
 

@@ -11,7 +11,7 @@ from typing import Final
 from neurald.hal.process.orphans import ORPHANS
 from neurald.service.daemon.forking import FORKS, MAX_ANSWER_BYTES, REQUEST
 
-#: A server that does not answer for so long is not used any more.
+#: A server that does not answer for this long is not used any more.
 _ANSWER_S: Final = 5.0
 
 

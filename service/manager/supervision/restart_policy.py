@@ -16,7 +16,7 @@ _MAX_DOUBLINGS: Final = 16
 _JITTER: Final = 0.2
 #: A driver that has served for this long is regarded as healthy: the next pause is the first again.
 _HEALTHY_S: Final = 60.0
-#: This many deaths within so many seconds lead to quarantine.
+#: This many deaths within this many seconds lead to quarantine.
 _DEATHS: Final = 5
 _PERIOD_S: Final = 60.0
 

@@ -37,8 +37,8 @@ _LEVELS: Final = {DriverState.BACKOFF: logging.WARNING, DriverState.QUARANTINED:
 #: A client waits for the end of a pause that is at most this long; otherwise it is told to come
 #: back, so that its call can go elsewhere.
 _MAX_WAIT_S: Final = 0.5
-#: A spare process is started so long after the driver has become ready, when its clients have done
-#: the first of their work, and is kept so long after the driver has ended.
+#: A spare process is started this long after the driver has become ready, when its clients have
+#: done the first of their work, and is kept this long after the driver has ended.
 _SPARE_AFTER_S: Final = 0.1
 _SPARE_KEPT_S: Final = 60.0
 #: How often deaths of a driver's helpers are read at most.

@@ -16,7 +16,7 @@ from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
 
 COUNT = 100
-#: Of work_items that take so long, each is a piece of its own.
+#: Of work_items that take this long, each is a piece of its own.
 LONG_NS = 1e9
 
 

@@ -151,7 +151,7 @@ class _Healing:
 
 
 def heal(device: str, count: int, *, slack: float = 1.0, driver: str = "") -> HealReport:
-    """Kills and stops a driver so many times each; returns what happened.
+    """Kills and stops a driver this many times each; returns what happened.
 
     Args:
         device: the name of the driver's device.

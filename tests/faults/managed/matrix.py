@@ -269,7 +269,7 @@ class _Matrix:
 
 
 def cells_of(count: int) -> Iterable[tuple[str, str]]:
-    """Yields all cells so many times."""
+    """Yields all cells this many times."""
     for _ in range(count):
         for phase in PHASES:
             for fault in FAULTS:

@@ -9,7 +9,7 @@ from faults.managed.matrix_report import PlayedCell
 
 #: Faults after which nothing but work delays the device's use.
 _MEASURED = ("kill", "abort")
-#: So many cells of these decide how many are played at a time.
+#: This many cells of these decide how many are played at a time.
 _WINDOW = 100
 #: Times in which the device is used again after nearly all of them: with less the machine has cores
 #: to spare, with more processes wait for each other. The limit is 1 s.

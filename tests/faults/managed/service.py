@@ -98,7 +98,7 @@ class Service:
         return self._log.stat().st_size
 
     def log_since(self, start: int) -> str:
-        """Returns the part of `log` after so many bytes."""
+        """Returns the part of `log` after this many bytes."""
         with self._log.open("rb") as file:
             file.seek(start)
             return file.read().decode(errors="replace")

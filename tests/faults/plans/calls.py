@@ -35,14 +35,14 @@ START_S = 60.0
 #: For how long a device is slow or not.
 _SLOW_S = 1.0
 _VERIFIED_SHARE = 0.05
-#: A wrong device must be found within so many runs at this share.
+#: A wrong device must be found within this many runs at this share.
 _LIED_SHARE = 0.01
 MAX_LIED_RUNS = 1000
 _DEADLINE_S = 30.0
 #: Time limits of which some cannot be kept, and moments of cancellations.
 _LIMITS_S = (5e-4, 0.03)
 _CANCELLED_S = (0.0, 6e-3)
-#: So many runs of a compilation with a trial, and after it is decided.
+#: This many runs of a compilation with a trial, and after it is decided.
 _MAX_TRIED_RUNS = 1000
 _DECIDED_RUNS = 50
 _SLOW_ALONE_S = 5e-3
@@ -435,7 +435,7 @@ def _is_decided(compilation: nd.Compilation) -> bool:
 
 
 def _give_costs(device: nd.Device, model: nd.Model, seconds: float) -> None:
-    """Lets each operation of a model cost so much, whatever it does."""
+    """Lets each operation of a model cost this much, whatever it does."""
     table = CostTable(launch=Average(seconds=1e-12), link=DeviceLink())
     graph = model.main
     for operation in graph.operations:

@@ -28,9 +28,9 @@ KINDS = (OperationType.TANH, OperationType.LOGISTIC)
 DRIVERS = {
     name: f"faults.plans.driver:create_{name}" for name in ("tanh", "logistic", "whole", "here", "there")
 }
-#: From so many rows of inputs on, results are wrong.
+#: From this many rows of inputs on, results are wrong.
 LIED_ROWS = 11
-#: So many executions of a process are right at first, since the first one is always verified.
+#: This many executions of a process are right at first, since the first one is always verified.
 _RIGHT_AT_FIRST = 20
 #: Of the exponent, so that the value is far from the right one.
 _LIED_BIT = 24

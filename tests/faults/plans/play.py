@@ -3,7 +3,7 @@
 Drivers are killed, stopped, and hang; two of them lie to one model. Nothing may be wrong, lost,
 late or leaked, and receipts must agree with what the devices counted: each execution whose success
 a receipt tells has ended there, and none has begun there that no receipt tells. All threads may
-also execute with receipts alone, until there are so many.
+also execute with receipts alone, until there are that many.
 """
 
 import gc
@@ -186,7 +186,8 @@ def play(seconds: float, seed: int = 1, receipts: int = 0) -> PlanReport:
     Args:
         seconds: for how long at least.
         seed: of the faults.
-        receipts: if not 0, nothing is called but executions with receipts, until there are so many.
+        receipts: if not 0, nothing is called but executions with receipts, until there are this
+            many.
     """
     chance = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="np") as name, ExitStack() as stack:

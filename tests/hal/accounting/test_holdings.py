@@ -23,7 +23,7 @@ def receive(session: Session, memory: SharedMemory) -> Memory:
 
 
 def mappings(size_bytes: int) -> int:
-    """Returns how many mappings of exactly so many bytes this process has."""
+    """Returns how many mappings of exactly this many bytes this process has."""
     lines = Path("/proc/self/maps").read_text().splitlines()
     ranges = [line.split()[0].split("-") for line in lines if "memfd" in line]
     return sum(int(end, 16) - int(begin, 16) == size_bytes for begin, end in ranges)

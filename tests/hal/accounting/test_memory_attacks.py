@@ -116,7 +116,7 @@ class Side:
         return code
 
     def write(self, size: int) -> nd.ResultCode:
-        """Has the daemon hold so many bytes; returns the result code."""
+        """Has the daemon hold this many bytes; returns the result code."""
         message = device_pb2.WriteMemoryRequest
         chunks = (message(chunk=bytes(MIB)) for _ in range(size // MIB))
         parts = (part.SerializeToString() for part in (message(size_bytes=size), *chunks))

@@ -32,7 +32,7 @@ class Machine:
         self.interpreter = Interpreter(lambda: self.now_s, lambda: self.used_s, self.rests.append)
 
     def work(self, seconds: float, step_s: float = _STEP_S) -> None:
-        """Runs steps that take so long together."""
+        """Runs steps that take this long together."""
         step()
         for _ in range(round(seconds / step_s)):
             self.used_s += step_s

@@ -121,7 +121,7 @@ def test_messages_are_as_long_as_their_kind_of_call_needs(peer: Peer) -> None:
 
 
 class Counted(grpc.GenericRpcHandler):
-    """A service with one call, which replies with so many bytes."""
+    """A service with one call, which replies with this many bytes."""
 
     def __init__(self, size_bytes: int) -> None:
         self._size_bytes = size_bytes

@@ -21,7 +21,7 @@ RUN_S = 0.2
 
 
 class OneAtATime(SampleDevice):
-    """A device that runs one execution at a time, each for so long."""
+    """A device that runs one execution at a time, each for this long."""
 
     executions_at_once = 1
 

@@ -399,7 +399,7 @@ def test_a_repeated_run_is_one_record_and_two_spans() -> None:
 
 
 def in_other_threads(trace: nd.Trace, call: str, count: int) -> None:
-    """Checks that so many calls have steps, and that nothing belongs to no call."""
+    """Checks that this many calls have steps, and that nothing belongs to no call."""
     (waits, roots) = (
         {span.call for span in trace.spans if span.name == name} for name in ("wait for a thread", call)
     )

@@ -69,7 +69,7 @@ class InsistentClients:
                 self.lost.append(f"{thread.name}: hangs")
 
     def wait_for_more(self, count: int) -> None:
-        """Waits until each client has so many more answers, or a call was lost."""
+        """Waits until each client has this many more answers, or a call was lost."""
         before = dict(self.answered)
         wait_until(
             lambda: self.lost or all(now >= before[way] + count for way, now in self.answered.items()),

@@ -15,7 +15,7 @@ def tiled(count: int, *, is_constant: bool = False, is_dynamic: bool = False) ->
 
     Args:
         count: number of repetitions, in rows of two; of an odd number, one less. The model has an
-            intermediate value of so many float32 elements, and its product with a column of two,
+            intermediate value of this many float32 elements, and its product with a column of two,
             which no compiler can eliminate.
         is_constant: whether the repeated number is a constant; the input is then added at the end.
         is_dynamic: whether an input gives the number of rows.

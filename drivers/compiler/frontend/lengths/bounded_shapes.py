@@ -346,7 +346,7 @@ class BoundedShapes:
         return self._builder.compute((len(shape),), body)
 
     def _of_lengths(self, call: Call, lower: Lowering) -> Sequence[BoundedValue]:
-        """Lowers an operation on lengths: one that moves them, or that makes so many results."""
+        """Lowers an operation on lengths: one that moves them, or that makes this many results."""
         kind = call.binding.type
         if kind in _SEGMENT_REDUCTIONS:
             found = self._lengths.get(call.index("count"), ())

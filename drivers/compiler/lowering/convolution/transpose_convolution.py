@@ -30,7 +30,7 @@ from neurald.hal.model.quantization import is_quantized
 from neurald.hal.operations.convolution import transpose_convolution
 from neurald.hal.operations.machinery.call import Call
 
-#: Convolutions for phases with equal numbers of weights have at least so many channels.
+#: Convolutions for phases with equal numbers of weights have at least this many channels.
 _MIN_CHANNELS: Final = 16
 
 

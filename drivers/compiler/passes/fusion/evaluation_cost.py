@@ -112,7 +112,7 @@ class _Element:
         return total
 
     def _own_cost(self, each: Expression, times: float) -> float:
-        """Returns the cost of evaluating an expression so often, without its operands."""
+        """Returns the cost of evaluating an expression this often, without its operands."""
         if isinstance(each, Load):
             fraction = 1.0 if each.guard is None else range_fraction(each.guard, self._last)
             if fraction is None:
@@ -127,7 +127,7 @@ class _Element:
         return times * op_cost(each.op)
 
     def _operand_times(self, each: Expression, times: float) -> Iterator[tuple[Expression, float]]:
-        """Yields how often operands are evaluated if an expression is evaluated so often."""
+        """Yields how often operands are evaluated if an expression is evaluated this often."""
         if isinstance(each, Reduce):
             yield each.body, times * math.prod(estimate(axis.extent) for axis in each.axes)
             return

@@ -125,7 +125,7 @@ class _SumWriter:
         return multiple(self._code, number, step)
 
     def _add_rows(self, start: str, widths: Sequence[int]) -> None:
-        """Writes the sums of neighbouring columns, of which each vector has so many."""
+        """Writes the sums of neighbouring columns, of which each vector has this many."""
         code = self._code
         first = [(self._kind(lanes), self._first(lanes)) for lanes in widths]
         with code.loop("0", str(self._length), first, may_be_empty=True) as loop:

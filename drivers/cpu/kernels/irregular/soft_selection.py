@@ -284,7 +284,7 @@ class _SelectionWriter:
         return self._binary("fmul", width, height)
 
     def _decay(self, overlap: str) -> str:
-        """Returns the factor of the score of a box that overlaps the selected one so much."""
+        """Returns the factor of the score of a box that overlaps the selected one this much."""
         code = self._code
         if self._rule.kernel is SuppressionKernel.GAUSSIAN:
             negative = code.fresh(f"fneg float {overlap}")

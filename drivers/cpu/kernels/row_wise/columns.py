@@ -44,7 +44,7 @@ _MIN_ROWS, _MAX_EXPRESSIONS = 16, 16
 #: Three quarters of the registers are accumulators. Fewer than four wait for each other.
 _MIN_INDEPENDENT = 4
 #: Bytes from which on threads share the columns, if there are fewer indices of other axes, in
-#: blocks of so many registers.
+#: blocks of this many registers.
 _MIN_SHARED_BYTES, _FEW_INDICES, _SHARED_REGISTERS = 8 << 20, 8, 4
 #: Cycles for a row of a register.
 _ROW_CYCLES = 1.0

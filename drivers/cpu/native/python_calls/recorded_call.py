@@ -92,7 +92,7 @@ _RECORD: Final = (
     "IS_CALL",
 )
 _ENTRY_WORDS: Final = 5
-#: So many words of a note are in an entry; the last word says that it is a note.
+#: This many words of a note are in an entry; the last word says that it is a note.
 _NOTE_WORDS: Final = _ENTRY_WORDS - 1
 _IS_NOTE: Final = -1
 _SUBJECT_WORDS: Final = 4

@@ -132,7 +132,7 @@ class PipelineTiling:
         return _REGISTERS[self.sharing * self.teams]
 
     def has_registers(self, number: int) -> bool:
-        """Returns True if a work-item has registers left for so many numbers while it stores."""
+        """Returns True if a work-item has registers left for this many numbers while it stores."""
         accumulators = self.blocks * self.columns // 2 * (1 if self.parts == 1 else 3)
         return accumulators + number + _OTHER_REGISTERS <= self.registers[1]
 

@@ -398,7 +398,7 @@ def is_for_rings(request: Request) -> bool:
     """Returns whether a request has few enough arguments, in memory that can be sent or copied.
 
     Rings keep memory for later requests. Too much of it would be missing elsewhere, and to send it
-    each time takes a small part of the time for so much data.
+    each time takes a small part of the time for this much data.
     """
     return (
         len(request.inputs) + len(request.outputs) <= MAX_ARGUMENTS

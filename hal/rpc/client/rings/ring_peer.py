@@ -41,7 +41,7 @@ from neurald.hal.sync.fence import Fence
 _ANSWER_TIMEOUT_S = 60.0
 #: How long to wait for the daemon's own error after a deadline or a cancellation.
 _SLACK_S = 0.05
-#: If the connection is still open so long after its ring has ended, the ring ended alone; and how
+#: If the connection is still open this long after its ring has ended, the ring ended alone; and how
 #: often that is looked at.
 _ALONE_S = 0.5
 _LOOK_S = 0.005

@@ -308,7 +308,7 @@ class RingPool:
         self._discard(ring)
 
     def close_idle(self, idle_s: float = IDLE_S) -> bool:
-        """Closes the rings that were not used for so long; returns whether any ring is open."""
+        """Closes the rings that were not used for this long; returns whether any ring is open."""
         limit_s = time.monotonic() - idle_s
         for ring in tuple(self._free):
             if ring.used_s <= limit_s or not ring.is_usable:

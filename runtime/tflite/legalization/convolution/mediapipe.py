@@ -30,8 +30,8 @@ _INT32 = OperandType.TENSOR_INT32
 _MAX_ELEMENTS: Final = (1 << 31) - 1
 #: Of windows each of whose positions is compared with that of their element.
 _MAX_COMPARED: Final = 256
-#: Of images that repeat the elements at their edge, since windows reach beyond it: so many are few,
-#: and so many times as many as those of the images.
+#: Of images that repeat the elements at their edge, since windows reach beyond it: this many are
+#: few, and this many times as many as those of the images.
 _MAX_FEW_REPEATED: Final = 1 << 20
 _MAX_GROWTH: Final = 16
 

@@ -21,7 +21,7 @@ class RequestBudget:
 
     @contextlib.contextmanager
     def holding(self, size: int) -> Iterator[None]:
-        """Counts so many bytes during the block.
+        """Counts this many bytes during the block.
 
         Raises:
             ServiceError: there would be too many.
@@ -33,7 +33,7 @@ class RequestBudget:
             self.give_back(size)
 
     def take(self, size: int) -> None:
-        """Counts so many bytes until they are given back.
+        """Counts this many bytes until they are given back.
 
         Raises:
             ServiceError: there would be too many.

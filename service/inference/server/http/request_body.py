@@ -23,7 +23,7 @@ _BODY_S: Final = 60.0
 #: The most chunks of a body.
 _MAX_CHUNKS: Final = 65_536
 #: How much of a body that is too large is received, and for how long: some time, and more for a
-#: client that sends so many bytes per second. One that is still sending when its connection is
+#: client that sends this many bytes per second. One that is still sending when its connection is
 #: closed may not see the answer.
 _MAX_DISCARDED_BYTES: Final = 4 << 30
 _DISCARD_S: Final = 5.0
@@ -159,7 +159,7 @@ class RequestBody:
             raise ServiceError(Status.LATE, f"nothing of the request arrived for {_BODY_S:g} s") from None
 
     def _too_large(self, size: int, limit_bytes: int, *, has_tensors: bool) -> ServiceError:
-        """Returns the error for one of at least so many bytes, of JSON and perhaps tensors."""
+        """Returns the error for one of at least this many bytes, of JSON and perhaps tensors."""
         length = self.headers.get(HEADER_LENGTH)
         if length is not None and not length.strip(b"0"):
             reason = (

@@ -289,7 +289,7 @@ def test_executions_of_daemon_threads_end_before_the_interpreter_does() -> None:
 
 
 def _at(offset: int, values: np.ndarray) -> np.ndarray:
-    """Returns the values in memory that begins so many bytes after a multiple of 64."""
+    """Returns the values in memory that begins this many bytes after a multiple of 64."""
     memory = aligned_zeros(values.nbytes + 64)
     placed = memory[offset : offset + values.nbytes].view(values.dtype).reshape(values.shape)
     placed[...] = values

@@ -30,7 +30,7 @@ def test_long_lists_are_divided_by_measured_times() -> None:
     assert portions.bounds(30) == (0, 10, 20, 30)
     portions.learn((0, 10, 20, 30), [0.3 * PORTION_S, 0.4 * PORTION_S, 2 * PORTION_S])
     assert portions.bounds(30) == (0, 20, 25, 30)
-    # What takes so long alone stays as it is.
+    # What takes this long alone stays as it is.
     portions.learn((0, 20, 29, 30), [PORTION_S, PORTION_S, 7 * PORTION_S])
     assert portions.bounds(30) == (0, 20, 29, 30)
 

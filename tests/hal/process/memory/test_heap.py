@@ -12,7 +12,7 @@ MIB = 1 << 20
 
 
 class Process:
-    """A process with so much memory, of which half can be returned in so long."""
+    """A process with this much memory, of which half can be returned in this long."""
 
     def __init__(self) -> None:
         self.bytes = 50 * MIB

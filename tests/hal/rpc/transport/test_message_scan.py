@@ -17,7 +17,7 @@ from neurald.hal.rpc.transport.status import parse
 
 
 def delimited(number: int, content: bytes) -> bytes:
-    """Returns a field whose value has so many bytes."""
+    """Returns a field whose value has this many bytes."""
     length, size = b"", len(content)
     while size > 0x7F:
         length += bytes((size & 0x7F | 0x80,))

@@ -62,7 +62,7 @@ KINDS = (nd.OperationType.TANH, nd.OperationType.LOGISTIC, nd.OperationType.RELU
 
 
 def pipeline(*seconds: float, jitter: float = 0.0) -> tuple[nd.Compilation, list[SimulatedDevice]]:
-    """Returns a chain of operations, each on a device of its own that takes so long."""
+    """Returns a chain of operations, each on a device of its own that takes this long."""
     builder = nd.ModelBuilder()
     values = [builder.add_operand(nd.OperandType.TENSOR_FLOAT32, (2, 3)) for _ in range(len(seconds) + 1)]
     devices = []

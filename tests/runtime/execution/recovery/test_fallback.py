@@ -113,7 +113,7 @@ def test_an_explicit_list_gets_the_code(code: nd.ResultCode) -> None:
 
 
 class StoppingDevice(FailingDevice):
-    """A device whose driver is stopped so many times before a call or a preparation."""
+    """A device whose driver is stopped this many times before a call or a preparation."""
 
     def __init__(self, executions: int = 0, preparations: int = 0) -> None:
         super().__init__("stopping")

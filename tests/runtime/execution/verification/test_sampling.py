@@ -20,7 +20,7 @@ from neurald.runtime.execution.verification.sampling import (
 def verified(
     sampler: Sampler, runs: int, *, copies_s: float = 1e-5, cpu_s: float = 1e-3, disturbed_s: float = 1e-3
 ) -> list[int]:
-    """Returns which of so many runs of 1 ms are verified.
+    """Returns which of this many runs of 1 ms are verified.
 
     Args:
         sampler: chooses them.

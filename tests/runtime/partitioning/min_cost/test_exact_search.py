@@ -95,7 +95,7 @@ def test_a_search_takes_no_longer_than_its_result_can_save(
 
 
 def divided(readers: int, values: int) -> PlacementProblem:
-    """Returns the problem of an operation that writes so many values for each reader.
+    """Returns the problem of an operation that writes this many values for each reader.
 
     The readers wait for another operation, too. Three devices cost nearly the same.
     """

@@ -68,9 +68,9 @@ def test_other_options(serving: Serving, command: list[str], protocol: str, opti
 
 def measure(serving: Serving, command: list[str], protocol: str, options: str) -> None:
     address = serving.grpc if protocol == "grpc" else serving.http
-    # It measures in windows of so many milliseconds, until three in turn saw requests and differ by
-    # this many percent at most. A count of requests would not do: it forgets those that end before
-    # it begins to count, sends no others for them, and then waits for the count forever.
+    # It measures in windows of this many milliseconds, until three in turn saw requests and differ
+    # by this many percent at most. A count of requests would not do: it forgets those that end
+    # before it begins to count, sends no others for them, and then waits for the count forever.
     measured = ["-u", address, "-i", protocol, "--measurement-interval", "250", "-s", "999"]
     with only_user_of_shared_memory():
         done = subprocess.run(

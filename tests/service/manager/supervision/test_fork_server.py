@@ -38,7 +38,7 @@ class _Servers:
         return ForkServer(command, bare_environment(), self.ended.append)
 
     async def wait(self, count: int) -> None:
-        """Waits until so many have ended."""
+        """Waits until this many have ended."""
         while len(self.ended) < count:
             await asyncio.sleep(0.01)
 

@@ -261,7 +261,7 @@ class QuantizedMicroKernel:
         return loop.results
 
     def _first_part(self, code: Instructions, column: str, steps: int) -> str:
-        """Returns the first part of a run, with merged columns of windows, of so many steps.
+        """Returns the first part of a run, with merged columns of windows, of this many steps.
 
         If the columns do not consist of such parts, none is skipped.
         """

@@ -35,7 +35,7 @@ _TILINGS = len(warpgroup_pipeline._TILINGS)
 
 
 def facts(units: int) -> DeviceFacts:
-    """Returns the device with so many compute units and, perhaps only by name, the instruction."""
+    """Returns the device with the compute units and, perhaps only in name, the instruction."""
     assert FACTS is not None
     return replace(
         FACTS,
