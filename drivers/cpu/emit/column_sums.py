@@ -25,7 +25,8 @@ UNROLLED: Final = 8
 _MIN_ROWS: Final = 16
 #: Fewer bytes take less than a register.
 _MIN_LANES: Final = 16
-_SIGN: Final = 0x80
+#: What makes signed bytes numbers without a sign that are larger by this.
+SIGN: Final = 0x80
 
 
 class ColumnSum(Struct, frozen=True, kw_only=True):
@@ -49,7 +50,7 @@ class ColumnSum(Struct, frozen=True, kw_only=True):
         """Adds a byte in every lane."""
         pairs = _pairs(v)
         if self.source.type is Scalar.INT8:
-            value = v.binary("xor", "i8", value, v.number("i8", _SIGN))
+            value = v.binary("xor", "i8", value, v.number("i8", SIGN))
         value = v.code.value(f"bitcast {v.type('i8')} {value} to {pairs.type('i16')}")
         upper = pairs.binary("lshr", "i16", value, pairs.number("i16", 8))
         whole, uppers = totals
@@ -90,5 +91,5 @@ def column_sum_of(expression: Reduce, along: Axis, lanes: int) -> ColumnSum | No
     count = math.prod(axis.extent for axis in expression.axes)
     if count < _MIN_ROWS:
         return None
-    total, limit = (bias + (_SIGN if source.type is Scalar.INT8 else 0)) * count, 1 << 32
+    total, limit = (bias + (SIGN if source.type is Scalar.INT8 else 0)) * count, 1 << 32
     return ColumnSum(source=source, bias=(total + limit // 2) % limit - limit // 2)

@@ -98,14 +98,15 @@ def routine_for(kernel: Kernel, target: Target) -> Routine | None:
 
 def _without_contraction(kernel: Kernel, target: Target) -> Routine | None:
     from neurald.drivers.cpu.kernels.movement import box_update, range_copy, transposition
-    from neurald.drivers.cpu.kernels.row_wise import columns, rows
+    from neurald.drivers.cpu.kernels.row_wise import byte_columns, columns, rows
 
     if _is_open(kernel):
         # The others divide ranges at compile time.
         return rows.routine(kernel, target)
     moved = range_copy.routine(kernel, target) or box_update.routine(kernel, target)
     moved = moved or transposition.routine(kernel, target)
-    return moved or rows.routine(kernel, target) or columns.routine(kernel, target)
+    moved = moved or rows.routine(kernel, target)
+    return moved or columns.routine(kernel, target) or byte_columns.routine(kernel, target)
 
 
 def _with_floats(kernel: Kernel, node: Contraction, target: Target) -> Routine | None:

@@ -52,10 +52,10 @@ _ROW_CYCLES = 1.0
 
 def routine(kernel: Kernel, target: Target) -> Routine | None:
     """Returns the routine of a kernel that only reduces columns of several registers."""
-    if kernel.requirements or kernel.limit is not None or _reduction(kernel) is None:
+    if kernel.requirements or kernel.limit is not None or reduction_of(kernel) is None:
         return None
     kernel = simplify_axes(narrow_int64(kernel))
-    fold = _reduction(kernel)
+    fold = reduction_of(kernel)
     lanes = target.lanes(_LANE_BYTES)
     if fold is None or not _is_column_wise(fold, kernel.axes[-1], lanes):
         return None
@@ -76,7 +76,7 @@ def routine(kernel: Kernel, target: Target) -> Routine | None:
     )
 
 
-def _reduction(kernel: Kernel) -> Reduce | None:
+def reduction_of(kernel: Kernel) -> Reduce | None:
     """Returns the only reduction of a kernel."""
     found = [each for each in walk(kernel.body) if isinstance(each, Reduce)]
     return found[0] if len(found) == 1 else None
