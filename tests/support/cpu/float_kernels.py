@@ -9,7 +9,8 @@ from support.compiler.graphs import GraphBuilder, random_array
 from support.cpu.native import RUNNABLE, compiled, run
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate
-from neurald.drivers.compiler.ir.expression import Expression, load, maximum
+from neurald.drivers.compiler.ir.expression import Expression, apply, load, maximum
+from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.compiler.passes.fusion.fusion import fuse
 from neurald.drivers.cpu.kernels.select import routine_for
@@ -38,12 +39,13 @@ def check(cases: Sequence[Case], target: Target) -> list[Routine]:
     return routines
 
 
-def finished(builder: GraphBuilder, sums: Value, label: str) -> Case:
-    """Adds a bias and a limit to sums."""
+def finished(builder: GraphBuilder, sums: Value, label: str, *, has_function: bool = False) -> Case:
+    """Adds a bias and a limit, or a function of many instructions, to sums."""
     bias = builder.weights(sums.shape[-1])
 
     def body(*at: Expression) -> Expression:
-        return maximum(load(sums, at) + load(bias, at[-1:]), 0.0)
+        total = load(sums, at) + load(bias, at[-1:])
+        return total * apply(Op.TANH, total) if has_function else maximum(total, 0.0)
 
     graph = builder.finish(builder.compute(sums.shape, body))
     arrays = [random_array(builder.generator, value.shape, value.type) for value in graph.inputs]
@@ -57,7 +59,14 @@ def finished(builder: GraphBuilder, sums: Value, label: str) -> Case:
 
 
 def windows(
-    source: Shape, weights: Shape, *, stride: int = 1, dilation: int = 1, pad: int = 0, groups: int = 1
+    source: Shape,
+    weights: Shape,
+    *,
+    stride: int = 1,
+    dilation: int = 1,
+    pad: int = 0,
+    groups: int = 1,
+    has_function: bool = False,
 ) -> Case:
     """Creates a convolution, or a depthwise one if the weights have three dimensions."""
     builder = GraphBuilder()
@@ -79,4 +88,5 @@ def windows(
         dilation=(dilation, dilation),
         padding=((pad, pad), (pad, pad)),
     )
-    return finished(builder, sums, f"{source} * {weights}, {stride=} {dilation=} {pad=} {groups=}")
+    label = f"{source} * {weights}, {stride=} {dilation=} {pad=} {groups=}"
+    return finished(builder, sums, label, has_function=has_function)

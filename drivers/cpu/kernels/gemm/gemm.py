@@ -18,6 +18,7 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import Epilogue
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
+from neurald.drivers.cpu.kernels.common.accumulator_spill import each_spilled_position, spill
 from neurald.drivers.cpu.kernels.common.addressing import address, multiple, prefetch, total
 from neurald.drivers.cpu.kernels.common.bias import initial_sums, split_bias
 from neurald.drivers.cpu.kernels.common.borders import tile_start, write_chosen
@@ -34,6 +35,8 @@ from neurald.hal.records import replace
 #: With at most this many terms, a tile is faster than its output lines arrive, so these are
 #: prefetched.
 _MAX_PREFETCHED_TERMS = 64
+#: Vectors of results that are computed together from spilled sums, to hide latencies.
+_RESULTS_TOGETHER = 4
 #: Packs the panel that begins with a channel, given the index along each batch dimension.
 PackPanel = Callable[[Sequence[str], str], None]
 
@@ -70,6 +73,8 @@ class GemmWriter:
         pointers: names of the memory of the kernel's output and of all values that its body reads.
         pack_panel: packs a panel before it is used; None if panels are packed in advance.
         copy: the copy of the input that `product` reads; None if it reads the input.
+        totals: memory for the sums of a tile, whose results are then written in a loop; None to
+            write out all of them.
     """
 
     def __init__(
@@ -84,8 +89,9 @@ class GemmWriter:
         pointers: Mapping[Value, str],
         pack_panel: PackPanel | None = None,
         copy: SourceCopy | None = None,
+        totals: str | None = None,
     ) -> None:
-        self._pack_panel, self._copy = pack_panel, copy
+        self._pack_panel, self._copy, self._totals = pack_panel, copy, totals
         self._code, self._target, self._product = code, target, product
         self._kernel, self._bias = split_bias(kernel)
         self._epilogue = Epilogue(self._kernel, target, code, pointers)
@@ -388,16 +394,35 @@ class GemmWriter:
             micro_kernel = self._new_sums(shape.positions)
         ahead = micro_kernel.prefetch_address(panel.weights, total(code, panel.tile, number))
         sums = micro_kernel.accumulate(shape, self._starts(panel), start, (panel.weights, ahead), row)
+        if self._totals is not None:
+            self._write_spilled(self._totals, shape.positions, sums, first, panel.channel)
+            return
         for index in range(shape.positions):
             offset = index // shape.columns * product.columns.positions + index % shape.columns
             position = total(code, first, str(offset))
-            for each, channel in enumerate(self._offsets):
-                self._epilogue.write(
-                    sums[index * tile.vectors + each],
-                    (position, total(code, panel.channel, str(channel))),
-                    tile.lanes,
-                    self._mask,
-                )
+            self._write_position(sums[index * tile.vectors :][: tile.vectors], position, panel.channel)
+
+    def _write_position(self, sums: Sequence[str], position: str, channel: str) -> None:
+        """Writes the results of a position."""
+        for each, offset in zip(sums, self._offsets, strict=True):
+            at = position, total(self._code, channel, str(offset))
+            self._epilogue.write(each, at, self._tile.lanes, self._mask)
+
+    def _write_spilled(
+        self, totals: str, positions: int, sums: Sequence[str], first: str, channel: str
+    ) -> None:
+        """Writes the results of a tile, whose positions are consecutive, in a loop."""
+        code, tile = self._code, self._tile
+        v = Vector(code, self._target, tile.lanes)
+        spill(v, "float", sums, totals)
+
+        def write(index: str, some: Sequence[str]) -> None:
+            for number in range(len(some) // tile.vectors):
+                position = total(code, first, index, str(number))
+                self._write_position(some[number * tile.vectors :][: tile.vectors], position, channel)
+
+        together = min(positions, -(-_RESULTS_TOGETHER // tile.vectors))
+        each_spilled_position(v, "float", (positions, tile.vectors), totals, write, together=together)
 
     def _starts(self, panel: _Panel) -> list[str]:
         """Returns the initial sums of a position."""

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from neurald.drivers.compiler.analysis.interpreter import Array
+from neurald.drivers.compiler.ir.expression import Apply
 from neurald.drivers.compiler.ir.extents.extent import Extent, estimate
-from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.compiler.ir.kernel import Kernel, op_cost
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import parameter_names, pointer_names
 from neurald.drivers.cpu.emit.instructions import Instructions
@@ -52,6 +54,8 @@ _MAX_REREAD_RATIO = 4
 _BLOCK_BYTES = 512 << 10
 _FLOAT_BYTES = Scalar.FLOAT32.size_bytes
 _ALIGNMENT = 64
+#: Least cost of a function of sums that is computed in a loop.
+_MIN_FUNCTION_COST = 12
 #: Copy bandwidth into a thread's scratch memory, per cycle.
 _COPIED_BYTES_PER_CYCLE = 16
 
@@ -119,8 +123,23 @@ def _new_routine(
         weights = replace(weights, pointer=address(code, "%scratch", str(begin)))
         cycles += estimate(operand.value.count)
         pack_panel = _panel_packer(code, target, product, tile, names[weights_value], weights.pointer)
+    totals: str | None = None
+    if _has_function(kernel):
+        begin = -(-scratch_bytes // _ALIGNMENT) * _ALIGNMENT
+        scratch_bytes = begin + tile.positions * tile.width * _FLOAT_BYTES
+        totals = address(code, "%scratch", str(begin))
     writer = GemmWriter(
-        code, target, flattened(kernel), seen, tile, weights, source, names, pack_panel=pack_panel, copy=copy
+        code,
+        target,
+        flattened(kernel),
+        seen,
+        tile,
+        weights,
+        source,
+        names,
+        pack_panel=pack_panel,
+        copy=copy,
+        totals=totals,
     )
     writer.write()
     return Routine(
@@ -133,6 +152,17 @@ def _new_routine(
         label=f"tiles of {tile.positions} positions and {tile.vectors} x {tile.lanes} channels",
         operations=kernel.operations,
         units=writer.units,
+    )
+
+
+def _has_function(kernel: Kernel) -> bool:
+    """Returns True if results are functions of the sums that take many instructions.
+
+    Written out for each vector of a tile, they would take most of the time to compile. In a loop
+    they run as fast.
+    """
+    return any(
+        isinstance(each, Apply) and op_cost(each.op) >= _MIN_FUNCTION_COST for each in walk(kernel.body)
     )
 
 

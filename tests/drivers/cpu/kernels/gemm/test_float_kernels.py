@@ -179,7 +179,13 @@ def test_results_do_not_depend_on_the_division(target: Target) -> None:
 
 
 def matrices(
-    rows: int, depth: int, columns: int, *, transposed: tuple[bool, bool], is_constant: bool
+    rows: int,
+    depth: int,
+    columns: int,
+    *,
+    transposed: tuple[bool, bool],
+    is_constant: bool,
+    has_function: bool = False,
 ) -> Case:
     """Returns a product of two matrices."""
     builder = GraphBuilder()
@@ -187,7 +193,8 @@ def matrices(
     shape = (depth, columns) if transposed[1] else (columns, depth)
     right = builder.weights(*shape) if is_constant else builder.input(*shape)
     sums = builder.matrix_product(left, right, left_transposed=transposed[0], right_transposed=transposed[1])
-    return finished(builder, sums, f"{left.shape} * {right.shape}, {transposed=} {is_constant=}")
+    label = f"{left.shape} * {right.shape}, {transposed=} {is_constant=}"
+    return finished(builder, sums, label, has_function=has_function)
 
 
 def test_many_weights(target: Target) -> None:
@@ -250,6 +257,25 @@ def test_few_channels_of_windows(target: Target) -> None:
     if target.lanes(4) >= 16:
         assert "1 x 4 channels" in routines[2].label
         assert "1 x 16 channels" in routines[-1].label
+
+
+def test_functions_of_sums_are_written_once_for_each_kind_of_tile(target: Target) -> None:
+    shapes = [
+        ((1, 4, 30, 3), (32, 3, 3, 3)),
+        ((2, 7, 7, 12), (40, 3, 3, 12)),
+        ((1, 5, 37, 8), (1, 3, 3, 8)),
+        ((1, 3, 9, 40), (70, 3, 3, 40)),
+        ((1, 3, 3, 1024), (112, 3, 3, 1024)),
+    ]
+    plain = [routine_for(windows(*shape, pad=1).kernel, target) for shape in shapes]
+    routines = check([windows(*shape, pad=1, has_function=True) for shape in shapes], target)
+    for routine, other in zip(routines, plain, strict=True):
+        assert other is not None
+        assert other.label == routine.label
+        assert routine.scratch_bytes > other.scratch_bytes
+        # A function has some twenty instructions, for each of 16 to 30 vectors of a tile.
+        assert len(routine.text) < 2 * len(other.text)
+    check([matrices(33, 50, 97, transposed=(False, True), is_constant=False, has_function=True)], target)
 
 
 def test_an_empty_range_writes_nothing(target: Target) -> None:
