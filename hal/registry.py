@@ -141,7 +141,7 @@ def running_daemons() -> tuple[str, ...]:
     """Returns the addresses of the daemons of this user, and then those of the machine's service.
 
     Both are sorted. Those that a service manager has not started yet are among them. Sockets
-    without a server are left out, and so is a directory that other users can write to. A socket of
+    without a server are left out, as is a directory that other users can write to. A socket of
     the machine's service that does not admit this user is listed, so that connecting tells why.
     """
     own, machine = runtime_directory(), machine_directory()

@@ -123,7 +123,7 @@ def compile_model(
         positions: positions of the model's operations in the model that it is a part of, for
             messages; None if it is the whole model.
         processes: maximum number of processes that compile at the same time.
-        helper: a compiling process that was already started; it is ended.
+        helper: a compiling process that was already started; it is terminated.
         first: further units, compiled before those of the model. Their code stays in the object
             code cache and is not part of the result.
         scope: the scope of the extents in `input_shapes`; None if there are none.

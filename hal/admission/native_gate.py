@@ -149,7 +149,7 @@ class NativeGate:
                 self._beside.value -= count
 
     def begin_native(self, functions: Mapping[str, int]) -> None:
-        """Lets native code take room from now on; comes before it does.
+        """Lets native code take room from now on; must be called before it does.
 
         Args:
             functions: see `NativeCall`.

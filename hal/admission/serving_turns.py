@@ -47,7 +47,7 @@ class ServingTurns:
         self._users: OrderedDict[Hashable, OrderedDict[Hashable, deque[ServingPlace]]] = OrderedDict()
         #: How many turns each user has had, divided by its weight, and how many the holder had
         #: before its turn. The user with the fewest is next; one who was away has no fewer than the
-        #: holder. They count anew whenever no thread has a turn.
+        #: holder. The counts restart whenever no thread has a turn.
         self._had: dict[Hashable, float] = {}
         self._level = 0.0
         self._waiting = 0

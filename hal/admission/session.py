@@ -556,7 +556,7 @@ class Sessions:
         return session
 
     def close(self, session: Session) -> None:
-        """Ends a session; one that is over stays so."""
+        """Ends a session; does nothing if it is over."""
         with self._lock:
             self._by_token.pop(session.token, None)
         session.close()

@@ -4,7 +4,7 @@ Clients that give the same model with the same options, or the same artifact, us
 model, which takes the memory of one. Every client has given all bytes of it before, and they are
 compared, so that nobody gets a model that others have and it has not. Users do not share, because
 the time of a preparation would tell one user what another one runs. A session does not share with
-itself: it may prepare a model again to have it measured or compiled anew.
+itself: it may prepare a model again to have it measured or compiled once more.
 """
 
 import hashlib

@@ -35,5 +35,5 @@ class Sharing:
         return f"permission denied: {described_user(peer.user)} is not the user of this driver, whom alone it serves"
 
 
-#: Serves nobody else.
+#: Serves no other users.
 NOBODY_ELSE = Sharing()

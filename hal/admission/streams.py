@@ -121,7 +121,7 @@ class StreamLimiter:
             return len(self._streams) < self._limit or bool(self._stalled())
 
     def end(self, stream: Stream) -> None:
-        """Ends a stream; one that has ended already stays so."""
+        """Ends a stream; does nothing if it has ended already."""
         with self._changed:
             self._remove(stream)
 

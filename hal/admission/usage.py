@@ -122,7 +122,7 @@ class PriorityLane:
         self.is_listed = False
 
     def level(self, now: float) -> int:
-        """Returns the effective priority: the rank, raised by the time waited in vain."""
+        """Returns the effective priority: the rank, raised by the time spent waiting."""
         return self.rank + int((now - max(self.served_at, self.queue[0].queued_at)) / AGEING_S)
 
 

@@ -169,7 +169,7 @@ def copy_verified(
 
 
 def read_whole(descriptor: int, size: int) -> Memory:
-    """Reads the beginning of a file to memory of this process; what lacks is zero.
+    """Reads the beginning of a file to memory of this process; bytes beyond its end are zero.
 
     Raises:
         OutOfMemory, OSError: it cannot be read.
@@ -187,7 +187,7 @@ def read_whole(descriptor: int, size: int) -> Memory:
 
 
 def _sealed_copy(source: int, size: int) -> SharedMemory:
-    """Copies the beginning of a file to memory that no process can change; what lacks is zero."""
+    """Copies the beginning of a file to memory that no process can change, padded with zeros."""
     target = os.memfd_create("neurald artifact", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         os.truncate(target, size)

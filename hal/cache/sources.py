@@ -123,7 +123,7 @@ def _files(root: Path, folders: Iterable[str], scans: "dict[str, _Scan]") -> dic
 
 
 def _scan(root: Path, folder: str, scans: "dict[str, _Scan]") -> "_Scan":
-    """Returns what is in a folder, which is looked at once."""
+    """Returns the contents of a folder, which is read once."""
     scan = scans.get(folder)
     if scan is None:
         scan = scans[folder] = _Scan(root, folder)

@@ -22,8 +22,8 @@ _LOCK_WAIT_S: Final = 10.0
 def compile_and_keep(device: Any, model: Model | None, keep: Keep, location: CacheLocation) -> None:
     """Compiles a model unless the cache or another process has begun it, and stores the result.
 
-    A program that is started again and again would otherwise leave ever more processes that wait
-    for the first one. Nothing is compiled either for a cache in which no file can be created.
+    A program that is started again and again would otherwise leave more and more processes that
+    wait for the first one. Nothing is compiled either for a cache in which no file can be created.
 
     Args:
         device: implements `neurald.hal.compiling.contract.CompilesApart`, and its models

@@ -22,7 +22,7 @@ _ANNOTATIONS: Final = ("numpy._typing", "llvmlite.ir")
 _RESOURCES: Final = "importlib.resources"
 #: Imported by NumPy to document its functions, with what reads Python's bytecode.
 _INSPECT: Final = "inspect"
-#: Imported by `logging`, NumPy, `socket`, `uuid` and `pathlib` for what is seldom used.
+#: Imported by `logging`, NumPy, `socket`, `uuid` and `pathlib` for what is rarely used.
 _SELDOM: Final = ("ast", "pickle", "platform", "selectors", "traceback", "urllib.parse")
 #: Needs signatures.
 _MASKED: Final = "numpy.ma"

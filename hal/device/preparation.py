@@ -132,7 +132,7 @@ class Compiler(Protocol):
             cancellation: ends the wait and the other process.
 
         Raises:
-            MissedDeadlineTransient: the deadline passed; the other process is ended.
+            MissedDeadlineTransient: the deadline passed; the other process is terminated.
             Cancelled: it was cancelled, or the client is gone; the other process is ended.
             ResourceExhaustedPersistent: compiling exceeds the limit of time or memory that the
                 message names.

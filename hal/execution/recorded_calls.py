@@ -1,7 +1,7 @@
 """Records of calls, for traces.
 
-A driver in this process that has native code for that offers it here; whoever takes a trace asks
-for it. Without such a driver, Python records the calls.
+A driver in this process that has native code for that offers it here; the code that takes a trace
+asks for it. Without such a driver, Python records the calls.
 """
 
 import ctypes

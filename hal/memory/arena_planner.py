@@ -97,7 +97,7 @@ _Rounded: TypeAlias = tuple[Lifespan, int]
 def _place(order: Sequence[_Rounded]) -> tuple[dict[int, int], int]:
     """Returns the offsets and the arena's size."""
     # Most values are alive at few positions, which have lists of what is alive there. The others
-    # are looked at one by one. This is a large part of a start, so that it is one loop.
+    # are examined one by one. This is a large part of a start, so that it is one loop.
     at: dict[int, list[tuple[int, int]]] = defaultdict(list)
     short: list[tuple[int, int, tuple[int, int]]] = []
     long: list[tuple[int, int, tuple[int, int]]] = []

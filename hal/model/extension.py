@@ -50,7 +50,7 @@ _MAX_PREFIX = 0x7FFF
 _DECLARATION_DOMAIN = b"neurald extension 1\0"
 #: How many extensions a device may declare, or a model may use.
 MAX_EXTENSIONS = 64
-# Compiled when they are used, which is seldom.
+# Compiled when they are used, which is rare.
 _EXTENSION_NAME = r"(?=.{1,256}\Z)[a-z0-9_]+(\.[a-z0-9_]+)+"
 _TYPE_NAME = r"[A-Za-z][A-Za-z0-9_]{0,127}"
 

@@ -45,7 +45,7 @@ class _Idle:
 
 
 class WorkerThreads(Executor):
-    """Runs calls in threads; there are never more than needed, and always one. Thread-safe.
+    """Runs calls in threads: as many as needed, and at least one. Thread-safe.
 
     `ThreadPoolExecutor` keeps all threads that it ever had, with their stacks and what allocators
     keep for each. And it raises an error in the thread that submits a call if the system has no

@@ -28,7 +28,7 @@ from neurald.runtime.devices import kept_file
 
 _FORMAT: Final = f"1 {__version__}"
 _MAX_TEXT: Final = 4096
-#: A driver that could not start is tried again after this time. Whoever changes the machine does
+#: A driver that could not start is tried again after this time. A user who changes the machine does
 #: not wait for that: `neurald devices` tries at once.
 RETRY_S: Final = 600.0
 _FIRST_VENDOR_TYPE: Final = 2 << 16

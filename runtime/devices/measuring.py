@@ -98,5 +98,5 @@ def _measure(connections: Sequence[DaemonConnection], deadline_s: float | None =
         return  # the application may just not have had enough time
     for each, answer in zip(connections, answers, strict=True):
         if answer is None or isinstance(answer, Error):
-            # Nobody waits for it again. It is found nevertheless if it becomes ready.
+            # No later call waits for it, but it is found if it becomes ready.
             each.keep_failure(str(answer or "it was not ready in time"))

@@ -6,7 +6,7 @@ from neurald.runtime.model.branches import MAIN
 
 #: Name of the interpreter of control flow in explanations.
 INTERPRETER_NAME = "interpreter"
-#: Stands for the device of operations that no step runs, since nobody needs their results.
+#: Stands for the device of operations that no step runs, since their results are not needed.
 NOT_RUN_NAME = "not run"
 
 

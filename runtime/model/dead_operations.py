@@ -1,4 +1,4 @@
-"""Finds operations whose results nobody needs, so that a plan need not run them.
+"""Finds operations whose results are not needed, so that a plan need not run them.
 
 An operation is needed if it writes an output of its graph, if a needed operation reads one of its
 results, or if it may have effects. The operations of Android and of this package have none: what
@@ -24,7 +24,7 @@ _without_dead_branches: WeakKeyDictionary[Model, Model] = WeakKeyDictionary()
 
 
 def dead_operations(model: Model) -> Mapping[int, frozenset[int]]:
-    """Returns the positions of the operations that nobody needs, by graph number.
+    """Returns the positions of the operations that are not needed, by graph number.
 
     Takes linear time. Graphs without such operations are left out.
 

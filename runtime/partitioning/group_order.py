@@ -25,7 +25,7 @@ _MANY: Final = 100
 def check_groups(model: Model, groups: Sequence[Group]) -> None:
     """Checks that groups run each operation once, after all its operands are written.
 
-    Operations that nobody needs may be left out.
+    Operations that are not needed may be left out.
 
     Raises:
         OpFailed: they do not; the message names the operation.

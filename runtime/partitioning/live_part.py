@@ -1,4 +1,4 @@
-"""Partitions a model without the operations that nobody needs, so that they change no placement.
+"""Partitions a model without operations that are not needed, so that they change no placement.
 
 Android places them like others. If one gets a step of its own, this step has no outputs, so that
 the CPU runs the whole model. neurald leaves them out, unless one device can run the whole model as
@@ -142,7 +142,7 @@ class LivePart:
 
 
 def placement_of_dead(count: int, device: int = NOT_RUN) -> Placement:
-    """Returns the placement of an operation that nobody needs.
+    """Returns the placement of an operation that is not needed.
 
     Args:
         count: the count of candidates.

@@ -123,7 +123,7 @@ def partition(
 
     If one device runs the whole model, the result is a single `StepGroup` of all operations in
     their original order. With mode NONE that is the CPU device, and control flow is not
-    interpreted. Operations that nobody needs change no placement; see
+    interpreted. Operations that are not needed change no placement; see
     `neurald.runtime.partitioning.live_part`.
 
     Args:

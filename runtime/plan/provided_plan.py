@@ -42,7 +42,7 @@ class ProvidedPlan:
     Args:
         devices: the versions of the devices of the steps, by name.
         groups: name of the device and operations of each step of the main graph, in order; empty if
-            devices are to be chosen anew.
+            devices are to be chosen again.
         steps: what was compiled.
     """
 

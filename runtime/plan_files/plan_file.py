@@ -256,7 +256,7 @@ def load_plan(
 
     A file is only used if it is signed with the key of this user, or with one that is trusted: in a
     file of `$XDG_CONFIG_HOME/neurald/plan_keys` or `/etc/neurald/plan_keys`, or in `trust`. It
-    contains machine code, so whoever has such a key can run programs as this user.
+    contains machine code, so anyone with such a key can run programs as this user.
 
     Args:
         path: the path of the file. It may be removed or replaced afterwards.

@@ -100,7 +100,7 @@ class ClientLane:
             raise DeadObject(f"the process of the model is gone: {error}") from None
 
     def close(self) -> None:
-        """Closes the lane; a run under way is ended."""
+        """Closes the lane; a run under way is aborted."""
         self._end.close()
         if self._arena is not None:
             self._arena.close()

@@ -38,7 +38,7 @@ def trace_document(spans: Sequence[Span], trace_id: str, dropped: int = 0) -> by
     for process in sorted({span.process for span in spans}):
         name = names.get(process, "neurald daemon")
         write({"ph": "M", "name": "process_name", "pid": process, "args": {"name": name}})
-    # A span that contains another one comes before it.
+    # A span precedes those that it contains.
     ordered = sorted(spans, key=lambda each: (each.start_ns, -each.end_ns))
     overlapping = _overlapping(ordered)
     for number, span in enumerate(ordered):

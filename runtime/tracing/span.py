@@ -1,7 +1,7 @@
 """Spans: pieces of work of a thread, with their start and end.
 
 While a trace is taken, what threads do is recorded as readings of the clock and the like, with as
-little work as possible. They become spans when they are looked at.
+little work as possible. They become spans when they are read.
 """
 
 import contextlib

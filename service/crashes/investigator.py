@@ -143,8 +143,8 @@ class CrashInvestigator:
     def helpers_died(self, driver: CrashedDriver, deaths: tuple[HelperDeath, ...], breadcrumbs: int) -> None:
         """Records the deaths of processes that compiled models for a driver's process.
 
-        They are written soon, by a thread: a driver can claim them at any rate, and each write
-        waits for the disk.
+        They are written soon, by a thread: a driver can claim them as fast as it likes, and each
+        write waits for the disk.
         """
         version = read_version(breadcrumbs)
         for death in deaths:

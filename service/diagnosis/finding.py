@@ -22,7 +22,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """A fact about this machine, the installation, or a device.
 
     Attributes:
-        subject: what was looked at.
+        subject: the thing that was examined.
         found: what there is.
         severity: how much it matters.
         advice: what to do about it; empty if nothing needs to be done.

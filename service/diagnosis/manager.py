@@ -24,7 +24,7 @@ def examine_manager() -> Iterator[Finding]:
             subject="service manager",
             found=str(error),
             severity=Severity.PROBLEM,
-            advice="end its process and start `neurald serve` anew",
+            advice="end its process and start `neurald serve` again",
         )
         return
     yield Finding(

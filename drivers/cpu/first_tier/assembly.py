@@ -85,7 +85,7 @@ class _Slot(Struct):
 
 
 class _Assembly:
-    """The memory of a part, and its calls, each argument of which is looked at once."""
+    """The memory of a part, and its calls, each argument of which is examined once."""
 
     def __init__(self, part: BoundPart) -> None:
         self._part = part

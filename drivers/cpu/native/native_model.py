@@ -511,7 +511,7 @@ class _SharedCalls:
         function = self._function
         if function is not None:
             return function(*arrays)
-        # The memory is not made to fit the sizes of this step in vain.
+        # The memory need not be made to fit the sizes of this step.
         if [getattr(array, "shape", None) for array in arrays] != self._shapes:
             return None
         if not self._native.count_shared_call():

@@ -15,7 +15,7 @@ _ARM_FEATURES: Final = {
     26: {13: "i8mm", 14: "bf16"},
 }
 
-#: Maximum number of caches of a processor that are looked at.
+#: Maximum number of caches of a processor that are examined.
 _MAX_CACHES: Final = 8
 
 #: System call and arguments by which a process asks for permission to use tiles, since their state

@@ -2,7 +2,7 @@
 
 `neurald.drivers.compiler.ir.string_references` describes references. The words of the sources are
 their number, and then for each the number of its strings and the address of their objects. A string
-is a `bytes` object of CPython, which never changes: whoever runs a step keeps its strings alive.
+is a `bytes` object of CPython, which never changes: the caller of a step keeps its strings alive.
 """
 
 from typing import Final

@@ -64,7 +64,7 @@ def machine_directory() -> Path:
 def machine_user() -> int | None:
     """Returns the user who runs the machine's service; None if there is none.
 
-    Whoever owns its directory is that user: root, or this user, has put it where nobody else can.
+    The owner of its directory is that user: root, or this user, has put it where no other user can.
     """
     directory = machine_directory()
     try:

@@ -405,7 +405,7 @@ class RemoteDevice(OpenDevice):
             del withdrawn
 
     def _note_silence(self, started: float, reason: str) -> None:
-        """Makes the next calls fail at once if this one has just waited in vain."""
+        """Makes the next calls fail at once if this one has just waited without an answer."""
         now = time.monotonic()
         if now > started + _SILENCE_S:
             self._silence = _RecentSilence(until=now + _RETRY_AFTER_S, reason=reason)

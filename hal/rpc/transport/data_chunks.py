@@ -40,7 +40,7 @@ _MIN_PART_BYTES: Final = 1 << 16
 
 
 def part_bytes(bytes_per_s: float) -> int:
-    """Returns how many bytes of content a message has at most, so that the link is seldom idle.
+    """Returns how many bytes of content a message has at most, so that the link is rarely idle.
 
     Args:
         bytes_per_s: the speed of the link; 0 if it is not known.

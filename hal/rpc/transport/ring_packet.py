@@ -12,7 +12,7 @@
 Slots are numbered from 1 upwards and never reused. A request number refers to the last request sent
 under it, until one of its slots or its prepared model is released. An execution only names the
 number of the request, and its completion only says that the shapes are the last ones sent for it,
-unless an OUTCOME was sent before. If an ONGOING_REQUEST is refused, so is its submission.
+unless an OUTCOME was sent before. If an ONGOING_REQUEST is refused, its submission is too.
 """
 
 import struct

@@ -3,7 +3,7 @@
 A program may free a compilation, or exit, before its code is compiled. If it does so each time, it
 would never run compiled code. Therefore a model that the CPU device compiles is finished: in the
 background, if its compilation is freed, and by another process of low priority, if the program
-exits. That process does not keep whoever started the program waiting, and ends by itself.
+exits. That process does not keep the caller of the program waiting, and ends by itself.
 """
 
 import contextlib

@@ -68,7 +68,7 @@ class Lane:
             del future, function
 
     def forget_threads(self) -> None:
-        """Begins anew in a forked child, in which the threads of the parent are not there."""
+        """Starts over in a forked child, which does not have the threads of the parent."""
         self._waiting.clear()
         self._running = 0
         self._changed = threading.Lock()

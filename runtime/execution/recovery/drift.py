@@ -10,7 +10,7 @@ long for any reason. If times vary much, more are needed, so that a device whose
 does not count as slow.
 
 The first runs may be long or vary because of what else the machine does then. The usual time is
-learned anew from runs that are much shorter, or vary much less.
+learned again from runs that are much shorter, or vary much less.
 
 The CPU device then stands in, as soon as it has compiled the step, and the device gets a run after
 a pause that doubles with every run that is still slow. If the CPU device is even slower, the device
@@ -37,7 +37,7 @@ _COLD_RUNS: Final = 2
 #: After this many runs the usual time is known; it becomes more exact with more of them.
 _USUAL_RUNS: Final = 8
 _MAX_USUAL_RUNS: Final = 32
-#: From this many runs the usual time may be learned anew, if they are shorter by this factor, as a
+#: From this many runs the usual time may be learned again, if they are shorter by this factor, as a
 #: logarithm, and by more than times vary, or if they vary this many times less.
 _BLOCK_RUNS: Final = 32
 _SHORTER: Final = math.log(1.25)
@@ -146,7 +146,7 @@ class DriftWatch:
             self._use(*_spread(self._first))
 
     def _renew(self, logarithm: float) -> None:
-        """Adds a later run. Learns anew what is usual if the latest are shorter or vary less."""
+        """Adds a later run. Learns the usual time again if the latest are shorter or vary less."""
         self._block.append(logarithm)
         if len(self._block) < _BLOCK_RUNS:
             return

@@ -319,7 +319,7 @@ class PlanTrial:
         self._tell()
 
     def _warm_up(self, step: ExecutionStep, cancellation: Cancellation) -> float | None:
-        """Runs a step some times; returns how long it took at last, or None for unknown inputs."""
+        """Runs a step several times; returns the last run's time, or None for unknown inputs."""
         inputs = self._inputs
         if inputs is None:
             return None

@@ -493,7 +493,7 @@ class CompiledModel:
         tensor = _tensors(signature, kind)[names[number]]
         scalar = self._scalar(signature, tensor)
         elements = int(np.prod(self._runner(signature, kind).shape(tensor), dtype=np.int64))
-        # Nobody knows how long texts will be.
+        # The lengths of texts are not known in advance.
         size = 0 if scalar is np.bytes_ else elements * np.dtype(scalar).itemsize
         return {"buffer_size": size, "supported_types": [1]}
 

@@ -44,7 +44,7 @@ MAX_S: Final = 0.5
 #: It takes no longer than this number of runs of a better plan could save, but may take this long.
 _RUNS: Final = 1000
 _MIN_S: Final = 0.02
-#: After this many nodes the time is looked at.
+#: After this many nodes the time is checked.
 _NODES_AT_ONCE: Final = 128
 #: Choices must be better by more than rounding.
 _TOLERANCE: Final = 1e-12

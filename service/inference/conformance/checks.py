@@ -310,7 +310,7 @@ def unknown_outputs_are_refused(subject: CheckedServer) -> None:
 
 
 def wrong_datatypes_are_refused(subject: CheckedServer) -> None:
-    """Elements of another datatype are refused, and so is one that does not exist."""
+    """Elements of another datatype are refused, as is one that does not exist."""
     first = subject.request.inputs[0]
     other = "INT64" if first.datatype != "INT64" else "INT32"
     data = bytes(math.prod(first.shape) * dtype_of(other).itemsize)

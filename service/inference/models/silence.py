@@ -17,7 +17,7 @@ _PROC: Final = Path("/proc")
 #: it does after `_CROWDED_S`, since it serves nobody anyway.
 _HANGS_S: Final = 0.1
 _CROWDED_S: Final = 1.0
-#: Nothing is hoped for from a process that has hung, or has been given no processor, for this long.
+#: A process that has hung, or has been given no processor, for this long is given up.
 _HOPELESS_S: Final = 3.0
 _HOPELESSLY_CROWDED_S: Final = 30.0
 #: How much one look adds to these times. If the next look comes later, the process that looks was
@@ -47,9 +47,9 @@ class Silence:
     def __init__(self, pid: int, clock: Callable[[], float] = time.monotonic, proc: Path = _PROC) -> None:
         self._tasks = proc / str(pid) / "task"
         self._clock = clock
-        #: When it was looked at last; None if it owes no answer.
+        #: When it was last checked; None if it owes no answer.
         self._looked_s: float | None = None
-        #: The processor time of each thread when it was looked at first.
+        #: The processor time of each thread when it was first checked.
         self._computed_s: dict[str, float] = {}
         self.answered()
 

@@ -40,7 +40,7 @@ class KnownRequest(Struct, eq=False):
         model, version, parameters: see `InferenceRequest`.
         inputs: name, type, shape and place of each input.
         outputs: name, number of classes and place of each output; None for one in the answer.
-        run: how it was run, for whoever runs it again; None at first.
+        run: how it was run, for the next run; None at first.
     """
 
     model: str

@@ -16,7 +16,8 @@ _CONTENTS: Final = 5 << 3 | 2
 #: A tag and a length of one byte, and a length of four.
 _HEAD_BYTES: Final = 2
 _LENGTH_BYTES: Final = 4
-#: After this many strings of one length it is looked how many follow, and in pieces of this many.
+#: After this many strings of one length the following ones of that length are counted, in pieces of
+#: this many.
 _SAME: Final = 8
 _FIRST_PIECE: Final = 64
 _GROWTH: Final = 4
@@ -114,7 +115,7 @@ def _alike(contents: memoryview, length: int) -> "np.ndarray[tuple[int, int], np
         others = np.flatnonzero((table[:, 0] != _STRING) | (table[:, 1] != length))
         if others.size or piece == most:
             break
-        piece = min(_GROWTH * piece, most)  # so that little is looked at in vain
+        piece = min(_GROWTH * piece, most)  # so that few bytes are examined needlessly
     alike = table[: int(others[0]) if others.size else piece]
     if len(alike) < _SAME:
         return None

@@ -38,7 +38,7 @@ _SUFFIX: Final = ".tflite"
 _NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 _VERSION: Final = re.compile(r"[1-9][0-9]{0,17}")
 _MAX_CONFIG_BYTES: Final = 1 << 20
-#: How many entries of a folder are looked at.
+#: How many entries of a folder are read.
 _MAX_ENTRIES: Final = 10_000
 
 _SEALS: Final = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE

@@ -92,7 +92,7 @@ class NativeLane:
                 if self._reason == NEEDS_INSTANCE:
                     runs.grow(slot)
                 return
-            # It is tried again ever more rarely: optimised code may have replaced a first tier.
+            # It is tried again less and less often: optimised code may have replaced a first tier.
             call = None if times & (times + 1) else bound.create_native_call()
             if runs is None and call is not None:
                 runs = self._runs = self._new_runs(call)

@@ -130,7 +130,7 @@ class DriverProcess:
         error = None if launching.cancelled() else launching.exception()
         if error is not None:
             # Also one that is no OSError, such as that of an argument with a null character:
-            # whoever waits for the process must learn that there is none.
+            # a thread that waits for the process must learn that there is none.
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
             self.failure = f"it could not be started: {reason}"
         if self._pidfd is not None:
@@ -287,7 +287,7 @@ class DriverProcess:
         self._finish()
 
     def _finish(self) -> None:
-        # A process that has left the group may still hold the pipe, and write until it is ended.
+        # A process that has left the group may still hold the pipe, and write to the end.
         for _ in range(_LAST_READS):
             if not self._read():
                 break

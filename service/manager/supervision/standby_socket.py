@@ -108,7 +108,7 @@ class StandbySocket:
     def _name_received(self, staging: Path) -> None:
         """Gives the supervisor's socket file its second name, and another beside the path."""
         if not is_served(self._second_name):
-            # If it exists, the supervisor has created the socket anew since.
+            # If it exists, the supervisor has created another socket since.
             self._second_name.unlink(missing_ok=True)
             os.link(self._path, self._second_name)
         staging.unlink(missing_ok=True)

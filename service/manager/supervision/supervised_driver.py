@@ -108,7 +108,7 @@ class SupervisedDriver:
         self._restart = AwaitedRestart(name)
         #: Whether a restart was asked for while a process was starting, which is replaced then.
         self._is_outdated = False
-        #: Why the successor is ended.
+        #: Why the successor is terminated.
         self._next_reason = ""
         #: Whether no process is about to end, by itself or because it hangs.
         self._end_is_over = asyncio.Event()
@@ -514,7 +514,7 @@ class SupervisedDriver:
 
     def _abort(self, reason: str) -> None:
         """Ends a process that hangs; `_ended` sees to the rest."""
-        self._log(f"{reason}; its process is ended", logging.WARNING)
+        self._log(f"{reason}; its process is terminated", logging.WARNING)
         self._is_ending(reason)
         if self._process is not None:
             self._process.abort()
@@ -573,7 +573,7 @@ class SupervisedDriver:
             self._all_ended.set()
 
     def _helpers_died(self, process: DriverProcess) -> None:
-        """Reads what killed helpers, but seldom: a driver may claim it at any rate."""
+        """Reads what killed helpers, but rarely: a driver may claim that as often as it likes."""
         if "helpers" not in self._timers and process is self._process:
             self._crashes.helpers_died(self.settings, process)
             self._timers.arm("helpers", _HELPERS_S, lambda: None)

@@ -146,7 +146,7 @@ def is_alive(pid: int) -> bool:
 def held_streams(pid: int) -> list[str]:
     """Returns which of its files a process shares with the standard streams of this one.
 
-    Whoever reads from a pipe of a program waits for every process that holds it.
+    A reader of a pipe of a program waits for every process that holds it.
     """
     ours = {(each.st_dev, each.st_ino) for each in map(os.fstat, (0, 1, 2)) if not stat.S_ISCHR(each.st_mode)}
     found = []

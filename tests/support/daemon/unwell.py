@@ -1,4 +1,4 @@
-"""A device that falls ill on demand: as the file ILLNESS says, and one execution later.
+"""A device that fails on demand: as the file ILLNESS says, and one execution later.
 
 "deadlock" blocks the interpreter, "endless" one execution, and "lost" loses the device.
 """

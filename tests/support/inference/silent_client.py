@@ -59,7 +59,7 @@ def _call(stream: int, method: str, message: bytes) -> bytes:
 def begin_call(port: int, method: str, message: bytes = b"") -> socket.socket:
     """Begins a call with one message, whose client never reads.
 
-    Nothing of its answer may be sent, for want of a window.
+    The flow-control window is 0, so that nothing of its answer may be sent.
     """
     found = socket.create_connection(("127.0.0.1", port))
     settings = _frame(_SETTINGS, 0, 0, struct.pack(">HI", _INITIAL_WINDOW_SIZE, 0))

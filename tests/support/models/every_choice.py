@@ -1,6 +1,6 @@
 """The optimum of a placement problem by trying every choice.
 
-Choices are looked at many at once, by NumPy, and operations are bits of integers. Nothing of the
+NumPy evaluates many choices at once, and operations are bits of integers. Nothing of the
 search or of its predictions is used.
 """
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from neurald.runtime.partitioning.min_cost.problem import PlacementProblem
 
-#: How many choices are looked at together.
+#: How many choices are evaluated together.
 _BLOCK = 1 << 14
 
 _Bits = NDArray[np.uint16]

@@ -1,6 +1,6 @@
 """Finds the counters of a loop, and the values that change in it, from its graphs alone.
 
-Inlining a loop is slow, and what is found wrong afterwards is inlined in vain.
+Inlining a loop is slow, and wasted if an assumption is found wrong afterwards.
 """
 
 from collections.abc import Collection, Sequence

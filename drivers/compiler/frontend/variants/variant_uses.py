@@ -13,8 +13,8 @@ FREQUENT_USES: Final = 32
 class VariantUses:
     """Counts the uses of a variant that a faster one may replace. Several threads may count.
 
-    A function that was made of the variant ends when the variant is replaced, so that whoever calls
-    it makes another one, of the faster variant.
+    A function that was made of the variant ends when the variant is replaced, so that anyone who
+    calls it makes another one, of the faster variant.
 
     Args:
         improve: see `Improve`; None if the faster variant is coming without it.

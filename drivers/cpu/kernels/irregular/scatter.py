@@ -20,7 +20,7 @@ from neurald.drivers.cpu.kernels.common.function import cost_ns, function_text
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 
-#: Cycles for each destination that is looked at, for each update, and for each vector of it.
+#: Cycles for each destination that is examined, for each update, and for each vector of it.
 _LOOK_CYCLES, _UPDATE_CYCLES, _VECTOR_CYCLES = 1.0, 6.0, 2.0
 #: Minimum cycles of a work item, each of which looks at all destinations.
 _MIN_ITEM_CYCLES = 50_000.0

@@ -9,7 +9,7 @@ from neurald.drivers.cpu.codegen.epilogue import arguments_of, parameters
 from neurald.drivers.cpu.kernels.common.function import cost_ns
 from neurald.drivers.cpu.target.routine import ALIGNMENT, NAME, Routine
 
-#: Cycles for each element that is looked at, and for each that is looked up in the hash table.
+#: Cycles for each element that is examined, and for each that is looked up in the hash table.
 _LOOK_CYCLES, _LOOK_UP_CYCLES = 1.5, 15.0
 #: The exponent bits of floats, which are those of infinity. Greater magnitudes are NaN.
 _INFINITY = {Scalar.FLOAT16: 0x7C00, Scalar.FLOAT32: 0x7F80_0000, Scalar.FLOAT64: 0x7FF0_0000_0000_0000}

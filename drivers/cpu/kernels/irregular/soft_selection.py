@@ -19,7 +19,7 @@ from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.operations.detection.boxes import SuppressionKernel
 
-#: Cycles for each score that is looked at, and for each comparison of two boxes.
+#: Cycles for each score that is examined, and for each comparison of two boxes.
 _LOOK_CYCLES, _OVERLAP_CYCLES = 2.0, 25.0
 _WORD_BYTES = 4
 #: The number of elements of each counter's memory.

@@ -163,7 +163,7 @@ class GrowingInstance:
         Args:
             lengths: the lengths of the inputs.
             earlier: the call that it replaces, whose lengths fit as well: several lengths that vary
-                are seldom all long at once.
+                are rarely all long at once.
         """
         last = self._lengths()
         before = [0] * self._symbols if earlier is None else earlier.capacities
@@ -258,7 +258,7 @@ class GrowingInstance:
             for length, capacity in zip(lengths, self._capacities, strict=True)
         ]
         if self._opened.largest_value(capacities) > max(_UNUSED_BYTES, 2 * needed):
-            # Several lengths that vary are seldom all long at once.
+            # Several lengths that vary are rarely all long at once.
             capacities = [max(1, length) for length in lengths]
         grown = self._opened.grown(capacities)
         self._instance = self._make(grown)

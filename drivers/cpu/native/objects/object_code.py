@@ -79,7 +79,7 @@ class ObjectCompilation:
     Args:
         target: the target of the code.
         processes: maximum number of compiling processes.
-        helper: a helper that was already started; it is ended with the others.
+        helper: a helper that was already started; it is terminated with the others.
         store: object code that is kept; None if nothing is.
     """
 

@@ -267,7 +267,7 @@ class StepRecords:
     def _divided(self, sizes: StepSizes) -> Array:
         """Returns `_sizes` for other sizes, of calls whose numbers of work items stay.
 
-        The calls of a small step are not looked at one by one.
+        The calls of a small step are not examined one by one.
         """
         records, threads = sizes.records, self._team.threads
         if records is None:

@@ -25,7 +25,7 @@ _Floats = npt.NDArray[np.float64]
 _BYTES = (Scalar.INT8, Scalar.UINT8)
 _FIXED_POINT = (Op.FIXED_POINT, Op.FIXED_POINT_UP)
 _OPS = frozenset((Op.ADD, Op.SUBTRACT, Op.SHIFT_LEFT, Op.CONVERT, Op.MINIMUM, Op.MAXIMUM, *_FIXED_POINT))
-#: Expressions that are looked at, and scalings from which on the sum in FLOAT32 is shorter.
+#: Expressions that are examined, and scalings from which on the sum in FLOAT32 is shorter.
 _MAX_EXPRESSIONS, _MIN_SCALINGS = 64, 2
 _AXES = axis(256, "first"), axis(256, "second")
 #: Every value of two operands, for each pair of their types.

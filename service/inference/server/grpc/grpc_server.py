@@ -341,7 +341,7 @@ class GrpcServer:
         self._threads = [
             threading.Thread(target=self._serve, name="neurald grpc", daemon=True) for _ in range(_THREADS)
         ]
-        #: Is held by the thread that waits for events. The others would be woken in vain.
+        #: Is held by the thread that waits for events. The others would be woken for nothing.
         self._lead = threading.Lock()
         #: Protects what several threads change: what is passed on, and how many of them wait for
         #: runs.
