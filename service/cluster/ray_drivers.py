@@ -37,8 +37,9 @@ class RayDrivers:
     Args:
         driver: as `neurald driver` takes it.
         count: how many daemons; Ray spreads them over the nodes.
-        tls: a folder of `neurald cert issue`, which every node has. Without, daemons listen on the
-            loopback address of their nodes, for clients there.
+        tls: a folder of `neurald cert issue` that every node has, with the certificate of a daemon
+            that names the addresses of all nodes. Without, daemons listen on the loopback address
+            of their nodes, for clients there.
         options: the options of the actors, such as `num_cpus` or `resources`; see Ray's
             `ActorClass.options`.
 
@@ -131,9 +132,10 @@ class DriverActor:
             host = ray.util.get_node_ip_address()
         with socket.create_server((host, 0)) as free:
             self._address = f"{host}:{free.getsockname()[1]}"
-        listen = ("--listen", self._address) if tls is None else ("--listen-tls", self._address, "--tls", tls)
+        # Not at the socket of the driver, which another daemon of the node may have.
+        certified = () if tls is None else ("--tls", tls)
         self._command = [
-            *own_program("neurald", "driver", driver, *listen),
+            *own_program("neurald", "driver", driver, "--listen", self._address, *certified),
             # The daemon must also end if this process is killed.
             *("--until-exit-of", str(os.getpid())),
         ]

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.certificates import make_authority
 from support.daemon.processes import python_path
 from support.inference import zoo
 from support.waiting import wait_until
@@ -37,8 +38,8 @@ def cluster() -> Iterator[Any]:
     found.shutdown()
 
 
-def run(address: str, path: Path) -> Any:
-    compilation = nd.CompilationBuilder(nd.load_tflite(path), [nd.connect(address)], 1).finish()
+def run(address: str, path: Path, tls: Path | None = None) -> Any:
+    compilation = nd.CompilationBuilder(nd.load_tflite(path), [nd.connect(address, tls=tls)], 1).finish()
     return compilation.run(np.arange(4, dtype=np.float32).reshape(1, 4))[0].reshape(-1).tolist()
 
 
@@ -82,6 +83,49 @@ def test_daemons_are_on_all_nodes_and_come_again(cluster: Any, tmp_path: Path) -
         return False
 
     wait_until(is_gone)
+
+
+#: Keeps two daemons on this node, until its input ends.
+TWO_ACTORS = """
+import sys, time
+from types import SimpleNamespace
+sys.modules["ray"] = SimpleNamespace(util=SimpleNamespace(get_node_ip_address=lambda: "127.0.0.1"))
+from neurald.service.cluster.ray_drivers import DriverActor
+actors = [DriverActor("cpu", sys.argv[1]) for _ in range(2)]
+while not all(actor.address() for actor in actors):
+    time.sleep(0.05)
+print(*(actor.address() for actor in actors), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_several_daemons_of_a_node_serve_other_hosts(tmp_path: Path) -> None:
+    """None takes the socket of the driver, which another daemon of the node may have."""
+    pytest.importorskip("cryptography", reason="certificates need neurald[tls]")
+    authority = make_authority(tmp_path / "authority")
+    nodes, client = authority.issue("nodes", ["127.0.0.1"]), authority.issue("client")
+    path = tmp_path / "same.tflite"
+    path.write_bytes(zoo.reshaping())
+    environment = {**os.environ, "PYTHONPATH": python_path(), "XDG_RUNTIME_DIR": str(tmp_path)}
+    with subprocess.Popen(
+        [sys.executable, "-c", TWO_ACTORS, str(nodes)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment,
+        text=True,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        killer = threading.Timer(120, process.kill)
+        killer.start()
+        try:
+            addresses = process.stdout.readline().split()
+            assert len(set(addresses)) == 2
+            for address in addresses:
+                assert run(address, path, tls=client) == [0, 1, 2, 3]
+        finally:
+            killer.cancel()
+            process.stdin.close()
 
 
 def test_without_ray_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
