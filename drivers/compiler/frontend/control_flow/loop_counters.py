@@ -3,12 +3,17 @@
 Inlining a loop is slow, and wasted if an assumption is found wrong afterwards.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from typing import Final
 
 from msgspec import Struct
 
 from neurald.drivers.compiler.frontend.control_flow.structured_model import CONTROL_FLOW
-from neurald.hal.model.graph import Subgraph
+from neurald.hal.model.graph import Operand, Operation, Subgraph
+from neurald.hal.model.operation_type import OperationType
+
+#: Counters beyond it may overflow.
+_LIMIT: Final = 1 << 31
 
 
 class LoopCounter(Struct, frozen=True, kw_only=True):
@@ -60,6 +65,71 @@ def loop_counter(condition: Subgraph, body: Subgraph) -> LoopCounter | None:
         operations=sorted(operations),
         operands=frozenset(operands.union(body.outputs[number] for number in values)),
     )
+
+
+def has_more_turns(
+    condition: Subgraph,
+    body: Subgraph,
+    first: Sequence[int | None],
+    constant: Callable[[Operand], int | None],
+    turns: int,
+) -> bool:
+    """Returns True if it is plain that a loop has more turns than that, without inlining anything.
+
+    It is where each turn adds constants to values that the condition compares with constants.
+
+    Args:
+        condition, body: the condition and body of the loop.
+        first: the first values as far as they are known integers; None for others.
+        constant: returns the value of an operand that is a constant integer; None for others.
+        turns: the number.
+    """
+    makers = {index: each for each in condition.operations for index in each.outputs}
+    steps = {index: each for each in body.operations for index in each.outputs}
+
+    def ends(index: int) -> tuple[int, int] | None:
+        """Returns the values of a condition's operand in the first turn and after the last."""
+        if index not in condition.inputs:
+            value = constant(condition.operands[index])
+            return None if value is None else (value, value)
+        number = condition.inputs.index(index)
+        begin = first[number]
+        if begin is None or number >= len(body.outputs):
+            return None
+        own, result = body.inputs[number], body.outputs[number]
+        step = 0 if result == own else _step(body, steps.get(result), own, constant)
+        end = begin if step is None else begin + turns * step
+        return None if step is None or not -_LIMIT <= end < _LIMIT else (begin, end)
+
+    pending, seen = list(condition.outputs[:1]), set[int]()
+    while pending:
+        index = pending.pop()
+        operation = makers.get(index)
+        if operation is None:
+            return False
+        if operation.type is OperationType.LOGICAL_AND:
+            pending += {*operation.inputs} - seen
+            seen.update(operation.inputs)
+            continue
+        if operation.type is not OperationType.LESS:
+            return False
+        low, high = map(ends, operation.inputs)
+        # Both change evenly, so what holds at the ends holds between them.
+        if low is None or high is None or low[0] >= high[0] or low[1] >= high[1]:
+            return False
+    return True
+
+
+def _step(
+    body: Subgraph, operation: Operation | None, value: int, constant: Callable[[Operand], int | None]
+) -> int | None:
+    """Returns the constant that an operation adds to a value; None if it does anything else."""
+    if operation is None or operation.type is not OperationType.ADD:
+        return None
+    one, other, activation = operation.inputs
+    if value not in (one, other) or constant(body.operands[activation]) != 0:
+        return None
+    return constant(body.operands[other if value == one else one])
 
 
 def changing_values(body: Subgraph, moving: Collection[int]) -> set[int]:

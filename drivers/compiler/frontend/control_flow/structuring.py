@@ -33,7 +33,11 @@ from neurald.drivers.compiler.frontend.control_flow.flat_graph import (
     NotStructured,
     ShapeChanges,
 )
-from neurald.drivers.compiler.frontend.control_flow.loop_counters import changing_values, loop_counter
+from neurald.drivers.compiler.frontend.control_flow.loop_counters import (
+    changing_values,
+    has_more_turns,
+    loop_counter,
+)
 from neurald.drivers.compiler.frontend.control_flow.loop_lengths import LoopLengths
 from neurald.drivers.compiler.frontend.control_flow.structured_model import (
     CONTROL_FLOW,
@@ -58,7 +62,7 @@ from neurald.hal.model.numbering import operand_name, operation_number
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Lifetime, OperandType
 from neurald.hal.operations import DEFINITIONS
-from neurald.hal.operations.machinery.call import Call, UnknownValue
+from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
 from neurald.hal.records import replace
 from neurald.hal.validation.shape_inference import merge
 
@@ -69,6 +73,8 @@ if TYPE_CHECKING:
 #: known then. Each turn adds kernels to compile.
 _MAX_TURNS, _MAX_OPERATIONS = 4, 128
 _MAX_CHANGING_TURNS, _MAX_CHANGING_OPERATIONS = 128, 1024
+#: The types of counters of loops.
+_COUNTED = (np.dtype(np.int32), np.dtype(np.int64))
 #: Number of attempts to find the unchanged values of a loop before all count as changed.
 _MAX_ATTEMPTS = 3
 #: Limit on inlined operations, including those of attempts: nested loops multiply them. It grows
@@ -430,6 +436,11 @@ class _Structurer:
         counter = loop_counter(call.graph("condition"), body)
         if counter is None:
             return
+        first = [
+            None if each not in self._flat.known else _integer(self._flat.known[each]) for each in inputs
+        ]
+        if has_more_turns(call.graph("condition"), body, first, self._constant_integer, _MAX_TURNS):
+            raise _NotUnrolled("a loop has too many turns to be unrolled")
         values, number = [*inputs], call.graph_index("body")
         with self._flat.attempt() as undo:
             for _ in range(_MAX_TURNS + 1):
@@ -442,6 +453,11 @@ class _Structurer:
                 for each in counter.values:
                     values[each] = self._lengths.realized(mapping[body.outputs[each]])
             raise _NotUnrolled("a loop has too many turns to be unrolled")
+
+    def _constant_integer(self, operand: Operand) -> int | None:
+        """Returns the value of an operand that is a constant integer; None for others."""
+        value = self._flat.model.constant(operand) if operand.lifetime.is_constant else None
+        return None if value is None else _integer(value)
 
     def _repeated(
         self, graphs: tuple[int, int], inputs: Sequence[int], origin: int, *, opens: bool
@@ -575,6 +591,11 @@ class _Structurer:
     def _check_input(self, given: int, declared: Operand) -> None:
         """Checks that a graph accepts the shape of an operand."""
         merge(declared.dimensions, self._flat.shape(given), operand_name(self._flat.operands, given))
+
+
+def _integer(value: Array) -> int | None:
+    """Returns the number in an array of a single integer; None for others."""
+    return int(value.reshape(-1)[0]) if value.size == 1 and value.dtype in _COUNTED else None
 
 
 def _graphs(call: Call) -> tuple[int, int]:

@@ -1,11 +1,17 @@
 """Properties of a loop from its graphs alone: what counts its turns, and which values change."""
 
 from collections.abc import Sequence
+from copy import copy
 
-from neurald.drivers.compiler.frontend.control_flow.loop_counters import changing_values, loop_counter
+from neurald.drivers.compiler.frontend.control_flow.loop_counters import (
+    changing_values,
+    has_more_turns,
+    loop_counter,
+)
 from neurald.hal.model.graph import Operand, Operation, Subgraph
 from neurald.hal.model.operation_type import OperationType as T
 from neurald.hal.model.types import Lifetime, OperandType
+from neurald.hal.records import replace
 
 
 def graph(
@@ -75,3 +81,59 @@ def test_values_that_pass_or_may_pass_are_not_sure_to_change() -> None:
     )
     assert changing_values(body, (T.RESHAPE,)) == {0}
     assert changing_values(body, ()) == {0, 2}
+
+
+def counts(
+    first: Sequence[int | None], turns: int, *, condition: Subgraph, body: Subgraph, step: int = 1
+) -> bool:
+    """Returns whether a loop has more turns, with a step and no activation as only constants."""
+    known = {id(body.operands[7]): step, id(body.operands[8]): 0}
+    return has_more_turns(condition, body, first, lambda operand: known.get(id(operand)), turns)
+
+
+def distinct(graph: Subgraph) -> Subgraph:
+    """Returns a graph whose operands are objects of their own."""
+    return replace(graph, operands=tuple([copy(each) for each in graph.operands]))
+
+
+#: Adds operand 7 to the second of three values, and doubles the first one.
+COUNTING = distinct(graph(9, (0, 1, 2), (3, 4, 2), (T.ADD, (0, 0, 8), 3), (T.ADD, (7, 1, 8), 4)))
+
+
+def test_counters_tell_how_many_turns_there_are_at_least() -> None:
+    def with_limit(limit: int, turns: int, step: int = 1) -> bool:
+        return counts((None, 0, limit), turns, condition=CONDITION, body=COUNTING, step=step)
+
+    # The condition holds for 0 to 4 in five turns.
+    assert (with_limit(5, 4), with_limit(4, 4)) == (True, False)
+    assert (with_limit(9, 4, 2), with_limit(8, 4, 2)) == (True, False)
+    assert not with_limit(0, 0)
+    # Without a step, it ends never; with a large one, the counter may overflow.
+    assert with_limit(1, 1000, 0)
+    assert not with_limit((1 << 31) - 1, 4, 1 << 30)
+
+
+def test_all_of_several_conditions_must_hold() -> None:
+    both = graph(6, (0, 1, 2), (5,), (T.LESS, (1, 2), 3), (T.LESS, (1, 0), 4), (T.LOGICAL_AND, (3, 4), 5))
+    body = distinct(graph(9, (0, 1, 2), (0, 4, 2), (T.ADD, (1, 7, 8), 4)))
+    assert counts((9, 0, 9), 4, condition=both, body=body)
+    assert not counts((3, 0, 9), 4, condition=both, body=body)
+    # A condition that reads each result twice is not looked at more often for that.
+    chain = [(T.LOGICAL_AND, (4 + each, 4 + each), 5 + each) for each in range(200)]
+    deep = graph(205, (0, 1, 2), (204,), (T.LESS, (1, 2), 4), *chain)
+    assert counts((9, 0, 9), 4, condition=deep, body=body)
+
+
+def test_nothing_is_said_of_other_loops() -> None:
+    def says(
+        body: Subgraph, first: Sequence[int | None] = (None, 0, 99), *, condition: Subgraph = CONDITION
+    ) -> bool:
+        return counts(first, 4, condition=condition, body=distinct(body))
+
+    assert says(COUNTING)
+    assert not says(COUNTING, (None, None, 99))
+    assert not says(COUNTING, condition=graph(4, (0, 1, 2), (3,), (T.GREATER, (1, 2), 3)))
+    assert not says(COUNTING, condition=graph(4, (0, 1, 2), (2,)))
+    # It is doubled, multiplied, or limited by an activation.
+    for kind, inputs in ((T.ADD, (1, 1, 8)), (T.MUL, (1, 7, 8)), (T.ADD, (1, 7, 6))):
+        assert not says(graph(9, (0, 1, 2), (0, 4, 2), (kind, inputs, 4)))
