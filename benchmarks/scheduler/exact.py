@@ -1,10 +1,11 @@
-"""Compares plans of least cost with the optimum among all choices, on random graphs.
+"""Compares plans of least cost with the best ones of all choices of devices, on random graphs.
 
     PYTHONPATH=src:tests python benchmarks/scheduler/exact.py [--first 0] [--seconds 60]
         [--json FILE]
 
-Graphs have up to 14 operations, and two or three devices of random costs and links. A file that is
-there already is continued: its graphs count, too, if these are others.
+Graphs have up to 14 operations, and two or three devices of random costs and links. The steps of a
+choice are as large as possible, so that plans of smaller steps may take less. A file that is there
+already is continued: its graphs count, too, if these are others.
 """
 
 import argparse
@@ -27,12 +28,12 @@ _NAMES = ("a", "b", "c")
 
 
 def is_optimum(seed: int) -> bool:
-    """Returns whether the plan of a random graph costs as little as any choice."""
+    """Returns whether the plan of a random graph costs no more than any choice."""
     rng = random.Random(seed)  # noqa: S311 - repeatable
     count, devices = rng.randint(1, MAX_EXACT), rng.choice([2, 3])
     problem = random_problem(rng, count, devices, is_sequential=seed % 4 == 0)
     found = find_plan(problem, _NAMES, max_s=math.inf)
-    return math.isclose(found.seconds, optimum(problem), rel_tol=1e-9)
+    return found.seconds <= optimum(problem) * (1 + 1e-9)
 
 
 def main() -> int:

@@ -256,21 +256,26 @@ class PlacementProblem:
         return self.predicted(self.drained(choice))
 
     @cached_property
-    def _moves(self) -> tuple[list[list[int]], list[list[tuple[int, int, list[float]]]], list[_Results]]:
-        """Collects once for all plans what `_predicted_by_loops` looks up by operation."""
-        written_reads: list[list[int]] = [[] for _ in range(self.count)]
+    def written_reads(self) -> list[list[int]]:
+        """By operation, the operations that write what it reads, without repetitions."""
+        found: list[list[int]] = [[] for _ in range(self.count)]
         sources, targets = self.graph.edges
         for code in different(targets * self.count + sources).tolist():
-            written_reads[code // self.count].append(code % self.count)
+            found[code // self.count].append(code % self.count)
+        return found
+
+    @cached_property
+    def _moves(self) -> tuple[list[list[tuple[int, int, list[float]]]], list[_Results]]:
+        """Collects once for all plans what `_predicted_by_loops` looks up by operation."""
         if not self.has_transfers:
-            return written_reads, [], []
+            return [], []
         values = self.values
         given = [[(n, values[n].writer, values[n].into) for n in numbers] for numbers in self.reads]
         results = [
             [(values[n].is_output, values[n].readers, values[n].out) for n in numbers]
             for numbers in self.writes
         ]
-        return written_reads, given, results
+        return given, results
 
     def _predicted_by_loops(self, steps: Steps) -> float:
         total = 0.0
@@ -281,7 +286,7 @@ class PlacementProblem:
                 device_of[position] = device
         free = [0.0] * (self.device_count + 1)
         ready = [0.0] * self.count
-        written_reads, given, results = self._moves
+        written_reads, (given, results) = self.written_reads, self._moves
         has_transfers, is_sequential = self.has_transfers, self.is_sequential
         # A plan of one step needs nothing of what a plan of several does.
         overhead_s = self.step_s[steps[0][0]] if len(steps) == 1 and not is_sequential else 0.0

@@ -1,9 +1,11 @@
 """Finds the plan of least predicted cost for a graph.
 
 Plans of other policies and simple ones are predicted as well, so that what is found is never worse
-than any of them. Small graphs are searched by branch and bound. In larger ones all operations
-settle on devices at once (`relaxation`), which gives steps; the frontier search places these steps
-as wholes, and what it finds is improved by moving single steps to other devices while that helps.
+than any of them. Small graphs are searched by branch and bound, which finds the best devices of
+operations whose steps are as large as possible; then steps are cut and changed while that helps. In
+larger ones all operations settle on devices at once (`relaxation`), which gives steps; the frontier
+search places these steps as wholes, and what it finds is improved by moving single steps to other
+devices while that helps; of graphs that are not too large, steps are then changed as well.
 """
 
 import math
@@ -14,7 +16,7 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 from neurald.hal.lazy_numpy import Array, np
-from neurald.runtime.partitioning.min_cost import exact_search, frontier_search, relaxation
+from neurald.runtime.partitioning.min_cost import exact_search, frontier_search, relaxation, step_search
 from neurald.runtime.partitioning.min_cost.problem import Choice, PlacementProblem, Steps
 
 #: The name of the found plan among the predictions.
@@ -25,6 +27,11 @@ MAX_EXACT: Final = 14
 _MAX_STEP_NODES: Final = 500
 #: How many operations are visited by predictions of improvements: more would take milliseconds.
 _IMPROVEMENT_VISITS: Final = 300
+#: The same for changes of steps, for each of so many plans of a small graph, and for the plan of a
+#: larger one of up to so many operations.
+_CHANGE_VISITS: Final = 3000
+_MAX_CHANGED: Final = 2
+_MAX_CHANGED_COUNT: Final = 400
 _TOLERANCE: Final = 1e-9
 
 #: The predicted seconds of a plan, the device of each operation, and the steps.
@@ -38,7 +45,7 @@ class FoundPlan(Struct, frozen=True, kw_only=True):
         choice: the device of each operation.
         steps: the steps with the choice's devices.
         seconds: the seconds that are predicted.
-        is_optimal: whether no choice can be better.
+        is_optimal: whether no choice can be better whose steps are as large as possible.
         predicted: what is predicted for the plan and for others, by name.
     """
 
@@ -92,10 +99,11 @@ def find_plan(
     if is_small:
         return _exact(problem, plans, predicted, max_nodes, max_s)
     seconds, devices, steps = min(plans, key=_seconds)
+    choice: Choice = devices.tolist()
+    if problem.count <= _MAX_CHANGED_COUNT and len(steps) > 1 and not problem.is_sequential:
+        seconds, choice, steps = step_search.changed(problem, seconds, steps, _CHANGE_VISITS)
     predicted.add(PLAN_NAME, seconds)
-    return FoundPlan(
-        choice=devices.tolist(), steps=steps, seconds=seconds, is_optimal=False, predicted=predicted
-    )
+    return FoundPlan(choice=choice, steps=steps, seconds=seconds, is_optimal=False, predicted=predicted)
 
 
 class Predictions(Mapping[str, float]):
@@ -184,8 +192,29 @@ def _exact(
     found, cost, is_optimal = exact_search.search(problem, choice, seconds, max_nodes, max_s)
     if cost < seconds:
         seconds, choice, steps = cost, found, problem.drained(found)
+    starts.append((seconds, choice, steps))
+    seconds, choice, steps = min(_changed(problem, starts), key=_seconds)
     predicted.add(PLAN_NAME, seconds)
     return FoundPlan(choice=choice, steps=steps, seconds=seconds, is_optimal=is_optimal, predicted=predicted)
+
+
+def _changed(
+    problem: PlacementProblem, plans: Iterable[tuple[float, Choice, Steps]]
+) -> Iterator[tuple[float, Choice, Steps]]:
+    """Yields plans, and the best of them with changed steps."""
+    ordered = sorted(plans, key=_seconds)
+    yield from ordered
+    if problem.is_sequential or problem.device_count == 1:
+        return
+    best: dict[tuple[int, ...], tuple[float, Steps]] = {}
+    for seconds, choice, steps in ordered:
+        best.setdefault(tuple(choice), (seconds, steps))
+    for seconds, steps in list(best.values())[:_MAX_CHANGED]:
+        yield step_search.changed(problem, seconds, steps, _CHANGE_VISITS)
+    cheapest = problem.cost_array[:, : problem.device_count].argmin(axis=1).tolist()
+    single = [(device, [n]) for n, device in enumerate(cheapest)]
+    if all(problem.costs[n][device] < math.inf for n, device in enumerate(cheapest)):
+        yield step_search.changed(problem, problem.predicted(single), single, _CHANGE_VISITS)
 
 
 def _improved(

@@ -1,10 +1,11 @@
-"""The optimum of a placement problem by trying every choice.
+"""The optimum of a placement problem by trying every choice, or every plan.
 
 NumPy evaluates many choices at once, and operations are bits of integers. Nothing of the
 search or of its predictions is used.
 """
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,41 @@ def optimum(problem: PlacementProblem) -> float:
     """
     choices = _Choices(problem)
     return min(choices.least(first) for first in range(0, choices.count, _BLOCK))
+
+
+def least_of_all_plans(problem: PlacementProblem) -> float:
+    """Returns the least predicted cost over all choices, and all steps of these in any order.
+
+    Args:
+        problem: of few operations; without an interpreter.
+    """
+    options = [[d for d in range(problem.device_count) if costs[d] < np.inf] for costs in problem.costs]
+    seen: set[tuple[tuple[int, frozenset[int]], ...]] = set()
+    least = np.inf
+    for order in _orders(problem, []):
+        for devices in itertools.product(*(options[n] for n in order)):
+            joins = [(True, False) if a == b else (False,) for a, b in itertools.pairwise(devices)]
+            for is_joined in itertools.product(*joins):
+                steps = [(devices[0], [order[0]])]
+                for n, device, joined in zip(order[1:], devices[1:], is_joined, strict=True):
+                    if joined:
+                        steps[-1][1].append(n)
+                    else:
+                        steps.append((device, [n]))
+                key = tuple((device, frozenset(operations)) for device, operations in steps)
+                if key not in seen:
+                    seen.add(key)
+                    least = min(least, problem.predicted(steps))
+    return least
+
+
+def _orders(problem: PlacementProblem, begun: list[int]) -> Iterator[list[int]]:
+    """Yields all orders in which operations can run that begin so."""
+    if len(begun) == problem.count:
+        yield begun
+    for n in range(problem.count):
+        if n not in begun and set(problem.written_reads[n]) <= set(begun):
+            yield from _orders(problem, [*begun, n])
 
 
 class _Choices:

@@ -46,7 +46,7 @@ def test_plans_of_small_graphs_are_optimal(seed: int) -> None:
     found = find_plan(problem, ("a", "b", "c"), max_s=math.inf)
     assert found.is_optimal
     assert found.seconds == pytest.approx(problem.predicted(found.steps), rel=1e-12)
-    assert found.seconds == pytest.approx(optimum(problem), rel=1e-9)
+    assert found.seconds <= optimum(problem) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("seed", [5001, 5009])

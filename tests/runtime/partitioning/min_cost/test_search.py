@@ -56,7 +56,7 @@ def test_small_graphs_are_searched_completely(seed: int) -> None:
     problem = random_problem(random.Random(seed), 7, 3)
     found = find_plan(problem, NAMES)
     assert found.is_optimal
-    assert found.seconds == pytest.approx(optimum(problem))
+    assert found.seconds <= optimum(problem) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("seed", [73, 160, 234, 280, 281])
