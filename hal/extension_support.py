@@ -78,6 +78,6 @@ def _required(model: Model) -> Sequence[frozenset[RequiredExtension]]:
 def require_extensions(model: Model, device: Device) -> None:
     """Raises BadData if an operation of a model needs an extension that a device does not have."""
     for position, reason in refused_operations(model, device).items():
-        from neurald.hal.validation.shape_inference import at_operation  # imports much
+        from neurald.hal.validation.shape_inference import at_operation  # slow to import
 
         raise at_operation(model.main, position, BadData(f"{device.name}: {reason}"))

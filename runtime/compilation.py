@@ -162,7 +162,7 @@ class Compilation(Unpicklable):
             preparer: prepares the model for these devices.
             guard: the devices, and what to keep the decision under.
         """
-        from neurald.runtime.execution.trials.plan_trial import PlanTrial  # imports much
+        from neurald.runtime.execution.trials.plan_trial import PlanTrial  # slow to import
 
         decide = weakref.WeakMethod(self._change_over)
         self._trial = PlanTrial(
@@ -410,7 +410,7 @@ class Compilation(Unpicklable):
         Args:
             arrays: one for each input, as for `run`.
         """
-        from neurald.runtime.execution.array_computation import compute_arrays  # imports much
+        from neurald.runtime.execution.array_computation import compute_arrays  # slow to import
 
         inputs = self._checked(arrays)
         given = tuple(None if array is None else array.shape for array in inputs)
@@ -455,7 +455,7 @@ class Compilation(Unpicklable):
             BadData: the depth is not in 1 to 1024. Errors of a run are raised where its outputs
                 would be returned.
         """
-        from neurald.runtime.execution.background.stream import streamed, usual_depth  # imports much
+        from neurald.runtime.execution.background.stream import streamed, usual_depth  # slow to import
 
         depth = usual_depth(self.plan) if depth is None else depth
 
@@ -503,7 +503,7 @@ class Compilation(Unpicklable):
             WrongType: the input cannot be omitted.
         """
         if self._required is None:
-            from neurald.hal.validation.shape_inference import required_inputs  # imports much
+            from neurald.hal.validation.shape_inference import required_inputs  # slow to import
 
             self._required = required_inputs(self.model.main)
         if self.model.inputs[position] in self._required:
@@ -527,7 +527,7 @@ class Compilation(Unpicklable):
             if quick is not None:
                 self._array_runs.prepare(self, inputs)
                 return quick
-        from neurald.runtime.execution.array_computation import compute_arrays  # imports much
+        from neurald.runtime.execution.array_computation import compute_arrays  # slow to import
 
         shapes = [
             found if found is not None and may_have_shape(shape, found) else shape

@@ -449,7 +449,7 @@ class CompilationBuilder(Unpicklable):
         )
 
     def _is_supported(self, device: Device) -> bool:
-        """Returns True if a device supports all operations, of which there are some."""
+        """Returns True if the model has operations, and a device supports all of them."""
         from neurald.runtime.devices.asking import verdicts_in_execution_order  # Not for a warm start.
 
         verdicts = verdicts_in_execution_order(self._model, [device])[device.name]
@@ -501,7 +501,7 @@ class CompilationBuilder(Unpicklable):
             return None
         if wanted.overrides or wanted.require_full_delegation or self._strict or self._attributes:
             return None
-        from neurald.runtime.execution.trials.plan_guard import find_guard  # imports much
+        from neurald.runtime.execution.trials.plan_guard import find_guard  # slow to import
 
         return find_guard(
             self._model,

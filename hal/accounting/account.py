@@ -114,7 +114,7 @@ class Account:
 
         Args:
             amount: how much; not negative.
-            what: what it is for, as the message says it: "the arena of a model".
+            what: its purpose, in the words of the message: "the arena of a model".
 
         Raises:
             ResourceExhaustedPersistent: it is more than an account may ever use.

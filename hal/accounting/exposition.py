@@ -24,7 +24,7 @@ class Metric(Struct, frozen=True, kw_only=True):
     Attributes:
         name: the name with its unit, such as `neurald_driver_busy_seconds_total`.
         kind: `counter` or `gauge`.
-        description: the description for people.
+        description: the description for readers.
         samples: its values.
     """
 

@@ -416,7 +416,7 @@ class AdmissionQueue:
         client.user.lanes.remove(client.lanes[ticket.priority], ticket, now)
 
     def _forget(self, now: float) -> None:
-        """Removes clients that are gone, of which there may be many; not at every end."""
+        """Removes clients that are gone, now and then, since they may be many."""
         self._forget_at = now + MAX_GRACE_S
         for user in tuple(self._users.values()):
             user.lanes.tidy()

@@ -82,7 +82,7 @@ class RegisteredModel(Struct, frozen=True, kw_only=True, eq=False, weakref=True)
 
 
 class _Ring(Protocol):
-    """A ring of the session; it is told when the session ends."""
+    """A ring of the session, which learns when the session ends."""
 
     def stop(self) -> None: ...
 

@@ -288,7 +288,7 @@ class _ForkServer:
         for descriptor in (child.descriptor, child.connection.fileno()):
             self._poll.unregister(descriptor)
             del self._children[descriptor]
-        # Until it is waited for, its number cannot be reused.
+        # Until waitpid() has returned it, its number cannot be reused.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child.process, signal.SIGKILL)
         _, status = os.waitpid(child.process, 0)

@@ -70,7 +70,7 @@ class CrashPhase(IntEnum):
 
     @property
     def text(self) -> str:
-        """The phase for people."""
+        """The phase in words."""
         return _TEXTS[self]
 
 

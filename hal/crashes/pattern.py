@@ -47,7 +47,7 @@ class PatternOperation(msgspec.Struct, frozen=True, array_like=True):
     Attributes:
         digest: the digest of its signature, in hexadecimal.
         count: how often it occurs.
-        name: the name for people; empty for most operations of a large pattern.
+        name: the name for display; empty for most operations of a large pattern.
     """
 
     digest: str
@@ -74,7 +74,7 @@ class CrashPattern(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def text(self) -> str:
-        """Names its operations for people."""
+        """Returns its operations in words."""
         total = sum(each.count for each in self.operations)
         named = [each for each in self.operations if each.name]
         shown = [f"{each.count} x {each.name}" if each.count > 1 else each.name for each in named[:_SHOWN]]

@@ -165,7 +165,7 @@ class KernelTime(Struct, frozen=True, kw_only=True):
         duration_ns: the duration on the device.
         operations: positions in the main graph of the operations that it computes. A kernel may
             compute several operations, and several kernels one operation.
-        label: how it computes, for people: "tile 64x64, tensor cores" for example; `REFERENCE`,
+        label: how it computes, for display: "tile 64x64, tensor cores" for example; `REFERENCE`,
             `COPY_IN` or `COPY_OUT`.
     """
 

@@ -62,7 +62,7 @@ class Refused(msgspec.Struct, frozen=True, array_like=True, tag="refused"):
 
     Attributes:
         code: a `ResultCode`.
-        message: the message for people.
+        message: the error message.
     """
 
     code: int

@@ -148,7 +148,7 @@ class RunFailure(msgspec.Struct, frozen=True, array_like=True, tag="failed"):
     Attributes:
         number: the number of the run.
         code: a `ResultCode`.
-        message: the message for people.
+        message: the error message.
         is_cancelled: whether the caller cancelled it.
     """
 

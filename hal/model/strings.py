@@ -60,7 +60,7 @@ def _require_bytes(values: Sequence[object]) -> None:
 
 
 def _encode_many(values: list[bytes]) -> Array:
-    """Encodes strings of which there are many; see `encode_strings`."""
+    """Encodes many strings; see `encode_strings`."""
     count = len(values)
     ends = np.empty(count + 1, np.int64)
     ends[0] = least_bytes(count)
@@ -121,7 +121,7 @@ def decode_strings(source: memoryview, shape: tuple[int, ...]) -> Array:
 
 
 def _decode_many(content: bytes, count: int) -> Array:
-    """Decodes strings of which there are many; see `decode_strings`."""
+    """Decodes many strings; see `decode_strings`."""
     numbers = np.frombuffer(content, _NUMBER, count + 2)
     if numbers[0] != count:
         raise _wrong_count(int(numbers[0]), count)

@@ -68,7 +68,7 @@ class Address(Struct, frozen=True, kw_only=True):
 
     @property
     def short_name(self) -> str:
-        """A short name for people: the stem of the socket's name, or host and port."""
+        """A short name for display: the stem of the socket's name, or host and port."""
         return str(self) if self.path is None else self.path.stem
 
     @property

@@ -34,7 +34,7 @@ class StepTimes:
             return
         shortest_s = self._shortest_s = min(self._shortest_s, seconds)
         if not runs & (runs - 1):
-            from neurald.runtime.costs.refinement import refine_step  # imports much
+            from neurald.runtime.costs.refinement import refine_step  # slow to import
 
             self._shortest_s = math.inf
             refine_step(self._device, self._model, shortest_s)

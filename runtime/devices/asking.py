@@ -91,7 +91,7 @@ def check_devices(devices: Sequence[Device]) -> None:
             )
     if len({device.name for device in devices}) < len(devices):
         name, count = Counter(device.name for device in devices).most_common(1)[0]
-        raise BadData(f"device {name} is listed {count} times")
+        raise BadData(f"device {name} is listed {count} times; once is expected")
 
 
 def _is_unicode(name: str) -> bool:

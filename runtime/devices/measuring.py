@@ -18,9 +18,9 @@ from neurald.runtime.devices.installed import drivers_on_demand
 from neurald.runtime.devices.measurements import RETRY_S
 
 _DELAY_S: Final = 3.0
-#: How often is looked for devices that have to be measured.
+#: How often to look for devices that have to be measured.
 _PAUSE_S: Final = 60.0
-#: How long is waited for a driver that has never run.
+#: How long to wait for a driver that has never run.
 _LIMIT_S: Final = 10.0
 
 _lock = forkable_lock()

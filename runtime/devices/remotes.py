@@ -87,9 +87,9 @@ def read_remotes(content: Mapping[str, object], where: str) -> dict[str, RemoteS
             if key not in known:
                 raise BadData(f"{what} has the key {key!r}, which is not known; there are {', '.join(known)}")
             if not isinstance(value, str):
-                raise BadData(f"{what}.{key} is no text")
+                raise BadData(f"{what}.{key} is {value!r}; text is expected")
         if "address" not in table:
-            raise BadData(f"{what} has no address")
+            raise BadData(f'{what} has no address; address = "HOST:PORT" is expected')
         found[str(name)] = _checked(RemoteSettings(**table), what)
     return found
 

@@ -79,7 +79,7 @@ class Burst(Unpicklable):
         if compilation is not self._compilation:
             raise BadData("the execution and the burst belong to different compilations")
         if self._is_closed:
-            raise BadState("the burst is closed")
+            raise BadState("the burst is closed; create another one with Compilation.create_burst()")
         if not self.use.begin(user):
             raise BadState("another execution is using the burst; a burst runs one execution at a time")
 

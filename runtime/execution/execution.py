@@ -557,7 +557,7 @@ class Execution(Unpicklable):
         self._finish_if_over()
         with self._lock:
             if self._state is _COMPUTATION:
-                raise BadState("the execution is already computing")
+                raise BadState("the execution is already computing; wait for its end, or use another one")
             if self._state is _COMPLETED and not self._reusable:
                 raise BadState("the execution has already computed; only a reusable one may compute again")
             computation = self._computation or Computation(self._compilation, self._arguments)

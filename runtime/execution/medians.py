@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 def median(values: Iterable[float]) -> float:
-    """Returns the median of values, of which there is at least one."""
+    """Returns the median of at least one value."""
     ordered = sorted(values)
     middle = len(ordered) // 2
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2

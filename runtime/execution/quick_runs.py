@@ -103,7 +103,7 @@ class QuickRuns:
         Raises:
             Error: the execution failed.
         """
-        from neurald.runtime.execution.execution import Execution  # imports much
+        from neurald.runtime.execution.execution import Execution  # slow to import
 
         model = compilation.model
         types = [operand.type for operand in model.output_operands]

@@ -88,7 +88,7 @@ class KernelDescription(Struct, frozen=True, kw_only=True):
         graph: number of the graph that contains the operations.
         device: the device that runs the step.
         name: the name of the kernel.
-        label: how it computes, for people.
+        label: how it computes, for display.
         operations: numbers of the operations. Several if the device fuses them.
         duration_ns: timed alone.
         is_reference: whether it is no kernel, but the reference of the operation.

@@ -222,7 +222,7 @@ class CompiledFunction:
             BadState: the function is closed.
         """
         if self._compilation is None:
-            raise BadState(f"{self._name} is closed")
+            raise BadState(f"{self._name} is closed; compile the model again")
         return self._compilation
 
     @property

@@ -142,7 +142,7 @@ def _could_win(model: Model, device: Device, cpu: Device, preference: Preference
 
 def _could_save(model: Model, device: Device, cpu: Device, preference: Preference) -> bool:
     """Returns True if a device that supported everything could save more than its launch."""
-    from neurald.runtime.costs.estimate import ModelWork, device_costs  # imports much
+    from neurald.runtime.costs.estimate import ModelWork, device_costs  # slow to import
     from neurald.runtime.costs.store import costs_of
 
     work = ModelWork(model)
@@ -197,7 +197,7 @@ def _candidate(
         )
     costs = None
     if knows_costs:
-        from neurald.runtime.costs.estimate import device_costs  # imports much
+        from neurald.runtime.costs.estimate import device_costs  # slow to import
         from neurald.runtime.costs.slowness import slowness_of
         from neurald.runtime.costs.store import costs_of
 

@@ -82,7 +82,7 @@ def _split_by_tengine(
 def _split_by_cost(
     model: Model, candidates: Sequence[Candidate], preference: Preference, constraints: PlacementConstraints
 ) -> PolicySplit:
-    from neurald.runtime.partitioning.policy_min_cost import split_by_cost  # imports much
+    from neurald.runtime.partitioning.policy_min_cost import split_by_cost  # slow to import
 
     placements, groups, predicted_s = split_by_cost(model, candidates, preference, constraints)
     return PolicySplit(placements=placements, groups=groups, predicted_s=predicted_s)

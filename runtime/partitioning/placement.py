@@ -26,7 +26,7 @@ from neurald.hal.records import replace
 from neurald.runtime.model.branches import MAIN, Nesting, graph_of, is_control_flow, referenced_graphs
 
 if TYPE_CHECKING:
-    from neurald.runtime.costs.estimate import DeviceCosts, OperationCost  # imports much
+    from neurald.runtime.costs.estimate import DeviceCosts, OperationCost  # slow to import
 
 #: Pseudo-device of control flow that the plan itself interprets.
 INTERPRETER = -1

@@ -152,7 +152,7 @@ class Balancer:
         """Notes that a service was chosen, and returns one of its idle lanes, if there is one."""
         with self._lock:
             if self._is_closed:
-                raise BadState(f"the connection to the model {self._name} is closed")
+                raise BadState(f"the connection to the model {self._name} is closed; connect again")
             self._choices += 1
             endpoint.chosen = self._choices
             endpoint.running += 1

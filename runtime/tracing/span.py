@@ -1,7 +1,7 @@
 """Spans: pieces of work of a thread, with their start and end.
 
-While a trace is taken, what threads do is recorded as readings of the clock and the like, with as
-little work as possible. They become spans when they are read.
+While a trace is taken, the work of threads is recorded as readings of the clock, with as little
+work as possible. The readings become spans when they are read.
 """
 
 import contextlib
@@ -47,12 +47,12 @@ class Span(Struct, frozen=True, array_like=True, gc=False):
     """Work of a thread.
 
     Attributes:
-        name: the name for people.
+        name: the name for display.
         category: `call`, `compile`, `device`, `daemon`, `kernel` or `step`.
         start_ns, end_ns: the start and end on the clock of `time.monotonic_ns()`.
         process, thread: their numbers.
         call: number of the call of the application that it belongs to; 0 for none.
-        details: the details for people.
+        details: the details for display.
     """
 
     name: str

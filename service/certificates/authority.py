@@ -123,7 +123,7 @@ class Authority:
         certificates from it are still accepted. They get theirs from the new one with `issue`.
 
         Args:
-            name: the name of the authority, for people.
+            name: the name of the authority, for display.
             replaces: whether there is one, which gets a new certificate.
 
         Raises:

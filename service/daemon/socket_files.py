@@ -87,5 +87,5 @@ def remove_stale(path: Path) -> None:
     if not stat.S_ISSOCK(status.st_mode):
         raise BadState(f"{path} exists and is not a socket; remove it or choose another address")
     if is_served(path):
-        raise BadState(f"another process serves unix://{path}")
+        raise BadState(f"another process serves unix://{path}; end it, or listen elsewhere")
     path.unlink()

@@ -59,7 +59,7 @@ def examine_devices() -> Iterator[Finding]:
 
 def _remotes() -> Iterator[Finding]:
     """Yields the configured daemons of other hosts that cannot be reached, or refuse this user."""
-    # Settings that are not valid count as none; the examination of the settings tells of them.
+    # Settings that are not valid count as none; the examination of the settings reports them.
     for name, settings in configured_remotes().items():
         connection = connection_to(settings.address)
         connection.use_tls(settings.files())

@@ -60,7 +60,7 @@ def write_driver(name: str, directory: Path) -> None:
     """
     package = checked_name(name)
     if directory.exists() or directory.is_symlink():
-        raise BadData(f"{directory} exists already; nothing was written")
+        raise BadData(f"{directory} exists already; nothing was written; name another directory")
     words = {
         "name": name,
         "package": package,

@@ -71,7 +71,8 @@ def install(
     """Writes the files, and enables the service unless they are for another root.
 
     If the files are new or changed, a service that runs is stopped, since systemd listens at other
-    sockets only then. In the end the service is started once, so that what prevents it is told now.
+    sockets only then. In the end the service is started once, so that anything that prevents it
+    shows now.
 
     Args:
         files: contents by path.

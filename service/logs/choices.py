@@ -12,7 +12,7 @@ NOTICE: Final = 25
 class LogFormat(StrEnum):
     """The format of a log.
 
-    TEXT is for people. JSON is one object a line. JOURNAL is TEXT with the level in front of each
+    TEXT is for humans. JSON is one object a line. JOURNAL is TEXT with the level in front of each
     line, as systemd's journal expects it. AUTO is JOURNAL if stderr goes to the journal, else TEXT.
     """
 

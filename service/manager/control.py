@@ -62,7 +62,7 @@ class Forgiven(msgspec.Struct, frozen=True):
     """The reply to a `ForgiveRequest`.
 
     Attributes:
-        patterns: what was forgotten, for people.
+        patterns: what was forgotten, for display.
         refusal: why nothing was; empty if it was not refused.
     """
 
@@ -75,7 +75,7 @@ class Done(msgspec.Struct, frozen=True):
 
     Attributes:
         refusal: why it was refused, or failed; empty if it was not.
-        text: what came of it, for people.
+        text: the outcome, for display.
         within_s: another reply follows within this many seconds; 0 if this is the last one.
     """
 
@@ -106,7 +106,7 @@ def manager_status(*, system: bool = False) -> ManagerStatus:
 
 
 def restart_driver(name: str, *, system: bool = False, waits: bool = True) -> str:
-    """Asks a service manager to restart a driver; returns what came of it, for people.
+    """Asks a service manager to restart a driver; returns the outcome as text.
 
     Args:
         name: the name of the driver.
@@ -135,7 +135,7 @@ def forgive_patterns(driver: str, pattern: str, *, system: bool = False) -> tupl
         system: see `control_path`.
 
     Returns:
-        What was forgotten, for people.
+        What was forgotten, as text.
 
     Raises:
         UnavailableDevice: no service manager runs.

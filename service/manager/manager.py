@@ -79,7 +79,7 @@ _ROOM_S: Final = 2.0
 #: How often what drivers leave behind is looked for at most, and until when at the end.
 _ORPHANS_S: Final = 0.02
 _LAST_ORPHANS_S: Final = 2.0
-#: How often is checked at most whether drivers are in use.
+#: How often to check at most whether drivers are in use.
 _MIN_IDLE_CHECK_S: Final = 0.05
 
 

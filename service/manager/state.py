@@ -28,7 +28,7 @@ class PatternStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         id: the ID of the pattern, for `neurald forgive`.
-        operations: the operations of the pattern, for people.
+        operations: the operations of the pattern, for display.
         version: the version of the driver.
         deaths: how many processes of the driver died of it.
         is_refused: it is no longer given to this version of the driver.

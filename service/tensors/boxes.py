@@ -41,7 +41,7 @@ class Boxes(Struct, frozen=True):
     """All boxes of a detector before overlapping ones are suppressed.
 
     Attributes:
-        name: the kind of detector, for people.
+        name: the kind of detector, for display.
         corners: top, left, bottom and right as shares of the image, of shape (boxes, 4).
         scores: the scores, with shape (boxes, classes).
         overlap: see `OVERLAP`.

@@ -141,7 +141,7 @@ def decode_detections(
         count: how many.
 
     Returns:
-        The kind of detector, for people, and the detections as of `find_detections`. None for
+        The kind of detector, for display, and the detections as of `find_detections`. None for
         models that are none of the kinds of `raw_detections`.
     """
     size = image_size(model)

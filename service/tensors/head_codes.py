@@ -42,7 +42,7 @@ class _Coding(Struct, frozen=True):
     """A way to code boxes relative to anchors of a pyramid.
 
     Attributes:
-        name: the name of the kind of detector, for people.
+        name: the name of the kind of detector, for display.
         size: the size of an anchor in strides.
         shapes: height and width of each anchor of a cell, without the scale.
         scales: the scales of anchors, from one to below two.

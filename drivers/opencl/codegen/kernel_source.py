@@ -49,7 +49,7 @@ class Source:
         scratch_bytes: size of the local memory at `scratch`, aligned to 16.
         has_barriers: whether the function contains barriers; its groups then take a whole
             work-group of exactly `local_size`.
-        label: the operations and the method, for people.
+        label: the operations and the method, for display.
         operations: the positions in the model of the operations that it implements.
         extents: lengths that are known at run time, as `int` parameters before all others, see
             `run_time_extents`. Then `groups` and the sizes of arguments may be extents, too.

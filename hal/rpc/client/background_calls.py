@@ -19,7 +19,7 @@ _LAST_REPLIES_S = 1.0
 
 
 class PendingCalls:
-    """Counts the calls of a connection whose replies are waited for. Thread-safe."""
+    """Counts the calls of a connection that wait for their replies. Thread-safe."""
 
     def __init__(self) -> None:
         self._count = 0

@@ -230,7 +230,7 @@ class Connection:
 
     @property
     def host(self) -> str:
-        """The place of the daemon, for people."""
+        """The place of the daemon, for messages."""
         return str(self._address)
 
     @property

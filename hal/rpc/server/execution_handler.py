@@ -38,7 +38,7 @@ class ExecutionHandler:
 
     Args:
         admission: the admission of the daemon.
-        watch: is told what is under way.
+        watch: learns what is under way.
         extensions: the extensions of the device.
     """
 

@@ -16,7 +16,7 @@ def lane(name: str) -> "BackgroundWorker":
     with _lock:
         found = _lanes.get(name)
         if found is None:
-            from neurald.hal.execution.background import BackgroundWorker  # imports much
+            from neurald.hal.execution.background import BackgroundWorker  # slow to import
 
             found = _lanes[name] = BackgroundWorker(max_waiting=0)
         return found

@@ -185,7 +185,7 @@ class ExecutionArguments:
         if not 0 <= integer(index, f"the index of the {what}") < len(operands):
             raise BadData(f"there is no {what} {index}; the model has {counted(len(operands), what)}")
         if index in bound:
-            raise BadState(f"{what} {index} is already bound")
+            raise BadState(f"{what} {index} is already bound; an execution binds each input and output once")
         return operands[index]
 
     def request(self) -> Request:
@@ -202,7 +202,9 @@ class ExecutionArguments:
         ):
             missing = [str(position) for position in range(len(operands)) if position not in slots]
             if missing:
-                raise BadData(f"{what} {', '.join(missing)} is not bound")
+                raise BadData(
+                    f"{what} {', '.join(missing)} is not bound; call set_{what} or set_{what}_from_memory"
+                )
         self._require_disjoint_outputs()
         pools: dict[int, tuple[int, Memory]] = {}
 

@@ -2,7 +2,8 @@
 
 Driver processes have a queue, which does not begin what cannot end in time. In this process,
 threads call devices as they like. Without a queue, all executions of more work than a device can do
-would begin, and end too late. Those without a time limit do not wait, as nothing is won by that.
+would begin, and end too late. Those without a time limit do not wait, since that would gain
+nothing.
 """
 
 import time

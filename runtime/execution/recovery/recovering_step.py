@@ -150,7 +150,7 @@ class RecoveringStep:
         """Creates the verification of the step, unless nothing is to be or can be verified."""
         if not share:
             return None
-        from neurald.runtime.execution.verification.step_verification import verification_of  # imports much
+        from neurald.runtime.execution.verification.step_verification import verification_of  # slow to import
 
         stand_in = weakref.ref(self.stand_in)
 

@@ -51,7 +51,7 @@ _MAX_UNFAIR_RUNS: Final = 1000
 #: A rival must be likely to end an execution with a time limit in this part of the time that is
 #: left.
 _MARGIN: Final = 2.0
-#: For how long rivals are waited for, after the first run. Those that are late are left out.
+#: How long to wait for rivals after the first run. Those that are late are left out.
 _MAX_PREPARE_S: Final = 20.0
 #: How often a device runs the model in the background before its runs count.
 _WARM_UPS: Final = 2
@@ -132,7 +132,7 @@ class PlanTrial:
         self._lock = forkable_lock()
         self._running = 0
         self._unfair = 0
-        #: When rivals are waited for no longer; None before they begin to prepare.
+        #: Until when to wait for rivals; None before they begin to prepare.
         self._end_s: float | None = None
         self._ready: dict[int, _Ready] = {}
         self._inputs: CapturedRun | None = None

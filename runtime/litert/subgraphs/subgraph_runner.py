@@ -358,7 +358,7 @@ class SubgraphRunner:
         Raises:
             BadData: the shapes of the inputs do not go together.
         """
-        from neurald.hal.validation.shape_inference import bind_operations, infer_shapes  # imports much
+        from neurald.hal.validation.shape_inference import bind_operations, infer_shapes  # slow to import
 
         model, graph = entry.model, entry.model.main
         given = {
@@ -475,7 +475,7 @@ class SubgraphRunner:
         return self._values[index]
 
     def _constant(self, tensor: Tensor, offset: int, length: int) -> Array:
-        from neurald.runtime.tflite.conversion.unpacking import stored_values  # imports much
+        from neurald.runtime.tflite.conversion.unpacking import stored_values  # slow to import
 
         stored = self._data[offset : offset + length]
         element = self._element(tensor.index)

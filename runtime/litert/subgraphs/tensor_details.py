@@ -105,7 +105,7 @@ def _sparsity(table: Table) -> Details:
 
 
 def _dimension(table: Table) -> Details:
-    from neurald.runtime.tflite.conversion.unpacking import index_vector  # imports much
+    from neurald.runtime.tflite.conversion.unpacking import index_vector  # slow to import
 
     kind = table.integer(0, INT8)
     if kind == DimensionType.DENSE:

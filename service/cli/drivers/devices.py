@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from neurald.hal.model.extension import Extension
 
 
-#: How long is waited for drivers that have never run. Those that take longer go on starting.
+#: How long to wait for drivers that have never run. Those that take longer go on starting.
 _WAIT_S = 1.0
 
 

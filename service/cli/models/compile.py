@@ -58,7 +58,7 @@ def compile(  # noqa: A001 - the name of the command
     if model is None:
         raise typer.BadParameter("no model is given; a .tflite file is expected", param_hint="MODEL")
     if output is None:
-        raise typer.BadParameter("--output is expected with a model")
+        raise typer.BadParameter("--output FILE is expected with a model: the plan file to write")
     require_writable(output)
     import neurald as nd
     from neurald.service.console.device_choice import find_devices

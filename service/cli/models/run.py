@@ -138,7 +138,7 @@ def run(
             "a plan file has its signature and its threads; --signature and --threads do not apply"
         )
     if trust is not None and not is_plan:
-        raise typer.BadParameter("--trust is for plan files")
+        raise typer.BadParameter("--trust is for plan files, and the model is none")
     requirements = parse_requirements(require or ())
     devices = find_devices(device or ())
     if requirements:

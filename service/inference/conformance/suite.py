@@ -36,7 +36,7 @@ def run_checks(
         client: the connection.
         model: name of the model; empty for one that the server has ready.
         mutations: how many damaged requests are sent.
-        advance: is told the share of checks that have ended.
+        advance: receives the share of checks that have ended.
 
     Raises:
         UnavailableDevice: the server cannot be reached.

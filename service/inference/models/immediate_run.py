@@ -1,6 +1,6 @@
 """A run in the thread of a transport, of a request for which a lane is idle.
 
-A thread that waits for the end of a run itself is told of it sooner than through the event loop,
+A thread that waits for the end of a run itself learns of it sooner than through the event loop,
 whose thread would have to be woken first, and then the transport's again.
 """
 
@@ -51,7 +51,7 @@ class ImmediateRun:
         self._instance = instance
         self._lane = lane
         self._lane_is_back = lane_is_back
-        #: Protects that the lane is not another run's when it is told to end.
+        #: Ensures that the lane is not another run's when it is told to end.
         self._lock = threading.Lock()
         self._has_lane = True
 

@@ -456,7 +456,7 @@ class ModelInstance:
 
 
 def input_error(error: Exception) -> Exception:
-    """Returns what a client is told if its inputs cannot be read."""
+    """Returns the error for a client whose inputs cannot be read."""
     return ServiceError(status_of(error.code), str(error)) if isinstance(error, Error) else error
 
 
@@ -466,7 +466,7 @@ def run_error(answer: RunFailure) -> ServiceError:
 
 
 def answer_error(error: Exception) -> ServiceError:
-    """Returns what a client is told if its answer cannot be passed on."""
+    """Returns the error for a client whose answer cannot be passed on."""
     if isinstance(error, ServiceError):
         return error
     if isinstance(error, BadData):

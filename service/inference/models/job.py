@@ -97,7 +97,7 @@ class InferenceJob(Struct, kw_only=True, eq=False):
         queued_s: the same on the loop's clock.
         attempts: how many workers it was given to.
         trace_id: the trace ID of the client's trace; empty if it takes none.
-        note_result: is told of its run if it has succeeded, with no other request in it; None for
+        note_result: receives its run if that has succeeded, with no other request in it; None for
             nobody.
         expiry: ends it at the next of its limits.
     """
@@ -155,5 +155,5 @@ def failure_reason(job: InferenceJob, error: BaseException) -> FailureReason:
 
 
 def late_error() -> ServiceError:
-    """Returns what a client is told whose request has taken longer than it may."""
+    """Returns the error for a client whose request has taken longer than it may."""
     return ServiceError(Status.LATE, "Deadline Exceeded: the request has taken longer than it may")

@@ -149,7 +149,7 @@ class JobQueue:
         )
 
     def late_refusal(self) -> ServiceError:
-        """Returns what the client of a request is told that would be late."""
+        """Returns the error for the client of a request that would be late."""
         return ServiceError(
             Status.EXHAUSTED,
             "the requests before this one probably take so long that it would be late; try again later",

@@ -1,6 +1,6 @@
-"""The front end's end of a lane: writes inputs, and is told when outputs are there.
+"""The front end's end of a lane: writes inputs, and learns when outputs are there.
 
-A run is begun by the event loop, which is told of its end, or by another thread, which waits for
+A run is begun by the event loop, which learns of its end, or by another thread, which waits for
 it. The loop listens to a lane only during its own runs.
 """
 

@@ -270,8 +270,8 @@ class ServedVersion:
             request: the inputs, which are not trusted.
             encode: makes the transport's answer; its argument is valid only during the call.
             timeout_s: how long the transport lets it take; None for no limit.
-            note_run: is told how it was run.
-            note_known: is told how it can be run again by `run_known`, if it can.
+            note_run: receives how it was run.
+            note_known: receives how it can be run again by `run_known`, if it can.
 
         Returns:
             What `encode` returned.

@@ -152,7 +152,7 @@ def settings_of(name: str, config: Any) -> ModelSettings:
     if config.backend not in _BACKENDS:
         raise refuse(f"the backend is {config.backend!r}; models are .tflite files, backend {BACKEND!r}")
     if config.model_transaction_policy.decoupled:
-        raise refuse("decoupled models are not supported")
+        raise refuse("decoupled models are not supported; remove model_transaction_policy")
     if not 0 <= config.max_batch_size <= _MAX_BATCH:
         raise refuse(f"max_batch_size is {config.max_batch_size}; 0 to {_MAX_BATCH} are expected")
     batching = config.dynamic_batching

@@ -117,7 +117,7 @@ class LoadFailure(msgspec.Struct, frozen=True, array_like=True, tag="not_loaded"
 
     Attributes:
         code: a `ResultCode`.
-        message: the message for people.
+        message: the error message.
     """
 
     code: int

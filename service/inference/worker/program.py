@@ -1,4 +1,4 @@
-"""The program of a worker: loads one model when it is told to, and serves its lanes.
+"""The program of a worker: loads one model when it is ordered to, and serves its lanes.
 
 It is started before there is a model for it, and loads its modules in the meantime. It ends with
 the process that started it, or when the control socket is closed.

@@ -365,7 +365,7 @@ def _chosen_drivers(
                 "[drivers.NAME] in the configuration file gives a module:factory a name"
             )
         if names.count(name) > 1:
-            raise BadData(f"{sources['drivers']} names the driver {name} twice")
+            raise BadData(f"{sources['drivers']} names the driver {name} twice; once is expected")
     return names
 
 

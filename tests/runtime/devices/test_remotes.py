@@ -71,7 +71,7 @@ def test_the_environment_precedes_the_file(file: Path, monkeypatch: pytest.Monke
         ({"remotes": 3}, "remotes is no table"),
         ({"remotes": {"gpu": "host:1"}}, "remotes.gpu is no table"),
         ({"remotes": {"gpu": {}}}, "remotes.gpu has no address"),
-        ({"remotes": {"gpu": {"address": 7}}}, "remotes.gpu.address is no text"),
+        ({"remotes": {"gpu": {"address": 7}}}, "remotes.gpu.address is 7; text is expected"),
         ({"remotes": {"gpu": {"address": "host:1", "key": "x"}}}, "remotes.gpu has the key 'key'"),
         ({"remotes": {"gpu": {"address": "host"}}}, "is not an address"),
         ({"remotes": {"gpu": {"address": "unix:///d.sock"}}}, "is a UNIX socket"),

@@ -249,7 +249,7 @@ class Calls:
                 None if it must not. If it may, requests that need not wait for others are run by
                 it.
             begun_run: what `run_known` has returned, if it has begun.
-            note_known: is told how the request was run, for `run_known`.
+            note_known: receives how the request was run, for `run_known`.
 
         Returns:
             What the event loop has to call to go on; None if the request has ended.

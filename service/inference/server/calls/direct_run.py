@@ -1,4 +1,4 @@
-"""A request whose end is told by a call, for transports that need no task for each of them."""
+"""A request whose end is reported by a call, for transports that need no task for each of them."""
 
 import threading
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from neurald.service.inference.server.tracing.traces import RequestTrace, Reques
 
 
 class DirectRun:
-    """A request whose end is told by a call. Implements `JobEnd`.
+    """A request whose end is reported by a call. Implements `JobEnd`.
 
     It is begun by `begin_at_once` in a thread of the transport, or by `begin` in the event loop.
     Any thread may end it, one of them does. When it has ended, nothing of it refers to itself, so

@@ -116,7 +116,7 @@ def _svdf_step(
 
 
 def _bind_integer_svdf(scope: BindingScope, call: Call) -> list[BoundCall]:
-    """Binds SVDF of integers: features of 16 bits, of which there is a memory."""
+    """Binds SVDF of integers: features of 16 bits, which are kept in a memory."""
     from neurald.hal.operations.tflite.recurrent.svdf import factor
 
     (batch, size), (filters, _) = call.shape("input"), call.shape("weights_time")
