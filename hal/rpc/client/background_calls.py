@@ -2,6 +2,7 @@
 
 import contextlib
 import threading
+import time
 from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeAlias
 
@@ -47,8 +48,37 @@ BackgroundCall: TypeAlias = tuple[str, Message]
 NO_CALL: Final[BackgroundCall] = ("", device_pb2.GetStatusRequest())
 
 
+class BackgroundQueue(SimpleQueue[BackgroundCall | threading.Event | None]):
+    """What the other thread does: calls, events that it sets in their turn, and None at the end.
+
+    Finalizers may add calls.
+
+    Attributes:
+        is_calling: whether a call is under way.
+    """
+
+    is_calling = False
+
+    def wait(self, deadline_s: float | None) -> bool:
+        """Waits until the calls so far have been answered, or for some seconds.
+
+        Args:
+            deadline_s: the deadline on the clock of `time.monotonic()`.
+
+        Returns:
+            False if there were none.
+        """
+        if self.empty() and not self.is_calling:
+            return False
+        left_s = BACKGROUND_TIMEOUT_S if deadline_s is None else deadline_s - time.monotonic()
+        reached = threading.Event()
+        self.put(reached)
+        reached.wait(max(0.0, min(left_s, BACKGROUND_TIMEOUT_S)))
+        return True
+
+
 def run_background_calls(
-    work: "SimpleQueue[BackgroundCall | None]",
+    work: BackgroundQueue,
     stub: Any,
     metadata: tuple[tuple[str, str], ...],
     resources: contextlib.ExitStack,
@@ -63,15 +93,20 @@ def run_background_calls(
     with resources:
         has_rings = False
         while True:
+            work.is_calling = False
             try:
                 call = work.get(timeout=IDLE_S / 2 if has_rings else None)
             except Empty:
                 call = NO_CALL
             if call is None:
                 break
+            if isinstance(call, threading.Event):
+                call.set()
+                continue
             if call is NO_CALL:
                 has_rings = rings.close_idle()
                 continue
+            work.is_calling = True
             method, message = call
             with contextlib.suppress(grpc.RpcError, ValueError):
                 getattr(stub, method)(message, timeout=BACKGROUND_TIMEOUT_S, metadata=metadata)

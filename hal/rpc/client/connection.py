@@ -8,7 +8,6 @@ import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any, Final
 
 import grpc
@@ -36,7 +35,7 @@ from neurald.hal.rpc.client import answer_silence
 from neurald.hal.rpc.client.background_calls import (
     BACKGROUND_TIMEOUT_S,
     NO_CALL,
-    BackgroundCall,
+    BackgroundQueue,
     PendingCalls,
     run_background_calls,
 )
@@ -124,7 +123,7 @@ class Connection:
         self._pending_calls = PendingCalls()
         self.life = life = ConnectionLife(f"the daemon at {address}")
         # The thread must not refer to this object, since it waits for the end of this object.
-        self._background_calls: SimpleQueue[BackgroundCall | None] = SimpleQueue()
+        self._background_calls = BackgroundQueue()
         self.rings = RingPool(self)
         with contextlib.ExitStack() as cleanup:
             channel = _channel(address, tls)
@@ -451,6 +450,17 @@ class Connection:
     def call_in_background(self, method: str, message: Message) -> None:
         """Makes a call in another thread, and ignores the reply. Finalizers may call this."""
         self._background_calls.put((method, message))
+
+    def wait_for_releases(self, deadline_s: float | None) -> bool:
+        """Waits until the daemon has what this process has released so far, or for some seconds.
+
+        Args:
+            deadline_s: the deadline on the clock of `time.monotonic()`.
+
+        Returns:
+            False if it had that before.
+        """
+        return self._background_calls.wait(deadline_s)
 
     def tidy_soon(self) -> None:
         """Makes the other thread close rings once they are idle."""

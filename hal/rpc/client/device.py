@@ -10,6 +10,7 @@ because it may have been the cause.
 import logging
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -34,6 +35,7 @@ from neurald.hal.errors import (
     Error,
     MissedDeadlineTransient,
     OpFailed,
+    ResourceExhaustedTransient,
     UnavailableDevice,
     Unreachable,
     Withdrawn,
@@ -249,7 +251,7 @@ class RemoteDevice(OpenDevice):
             reply = connection.call("PrepareModel", message, options.deadline_s, tokens)
             return RemotePreparedModel(connection, model, reply, cache_record_from_wire(reply))
 
-        return self._reconnecting(prepare)
+        return self._reconnecting(prepare, options.deadline_s)
 
     def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> "RemotePreparedModel":
         """See `Device.prepare_model_from_cache`; a daemon must have sealed the artifact."""
@@ -269,7 +271,7 @@ class RemoteDevice(OpenDevice):
             reply = connection.call("PrepareModelFromCache", message, options.deadline_s, tokens)
             return RemotePreparedModel(connection, interface, reply)
 
-        return self._reconnecting(prepare)
+        return self._reconnecting(prepare, options.deadline_s)
 
     def allocate(self, description: BufferDescription) -> RemoteBuffer:
         """See `Device.allocate`. The buffer belongs to the session of its prepared models.
@@ -296,7 +298,7 @@ class RemoteDevice(OpenDevice):
                 if not 0 <= role.index < 1 << 32:
                     raise BadData(f"{self.name}: there is no {what} {role.index}")
                 field.add(prepared_model=prepared.handle, index=role.index, probability=role.probability)
-        token = connection.call("Allocate", message).buffer
+        token = _with_room(connection, lambda: connection.call("Allocate", message)).buffer
         if not token:
             raise OpFailed(f"{self.name} allocated a buffer, but returned no token for it")
         return RemoteBuffer(connection, token)
@@ -381,14 +383,14 @@ class RemoteDevice(OpenDevice):
         if not connection.is_open:
             self._connection_after(connection, deadline_s, at_once=at_once)
 
-    def _reconnecting(self, call: Callable[[Connection], _T]) -> _T:
+    def _reconnecting(self, call: Callable[[Connection], _T], deadline_s: float | None = None) -> _T:
         connection = self._connection
         if not connection.is_open:
             connection = self._connection_after(connection)
         for _ in range(MAX_SUCCESSORS):
             started = time.monotonic()
             try:
-                return call(connection)
+                return _with_room(connection, partial(call, connection), deadline_s)
             except Withdrawn as error:
                 withdrawn = error
                 try:
@@ -447,3 +449,19 @@ class RemoteDevice(OpenDevice):
             self._description, self._capabilities = description, capabilities
             self._connection, self._process = connection, connection.peer
             return connection
+
+
+def _with_room(connection: Connection, call: Callable[[], _T], deadline_s: float | None = None) -> _T:
+    """Makes a call, and once more if the daemon refused it for want of what is just being released.
+
+    Args:
+        connection: the connection of the call.
+        call: makes it.
+        deadline_s: the deadline on the clock of `time.monotonic()`.
+    """
+    try:
+        return call()
+    except ResourceExhaustedTransient:
+        if not connection.wait_for_releases(deadline_s):
+            raise
+    return call()

@@ -25,5 +25,5 @@ def new_driver(
     write_driver(name, target)
     write_line(f"wrote the driver {name} to {target}; next:")
     write_line(f"  cd {target}")
-    write_line("  pip install -e . --group test")
+    write_line("  pip install -e '.[test]'")
     write_line("  pytest")

@@ -12,6 +12,7 @@ import threading
 import time
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import grpc
 import numpy as np
@@ -215,6 +216,25 @@ def test_prepared_models(
     kept = [device.prepare_model(addition(CONSTANT), PrepareOptions()) for _ in range(1 - limit)]
     prepare(device, ResourceExhaustedTransient if not is_allowed else None, "1 prepared models")
     assert len(kept) == 1 - limit
+
+
+def test_what_is_being_released_does_not_count(
+    tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = connect(str(served(tmp_path, request, Limits(prepared_models=1)).address))
+    kept = device.prepare_model(addition(CONSTANT), PrepareOptions())
+    stub = kept.connection._stub
+    release = stub.ReleasePreparedModel
+
+    def late(*arguments: Any, **options: Any) -> Any:
+        time.sleep(0.1)
+        return release(*arguments, **options)
+
+    monkeypatch.setattr(stub, "ReleasePreparedModel", late)
+    for _ in range(3):
+        del kept
+        kept = device.prepare_model(addition(CONSTANT), PrepareOptions())
+    execute(kept)
 
 
 def prepare(device: RemoteDevice, error: type[nd.Error] | None, words: str) -> None:
