@@ -55,6 +55,19 @@ _MAX_DEPTH = 32
 #: Maximum number of converted operators; those of subgraphs count once per kind of arguments.
 _MAX_LEGALIZED = 4 * MAX_OPERATIONS
 
+#: Operators that return handles of variables or tables, or that take any; few graphs have some.
+_ON_VARIABLES = frozenset(
+    (
+        *TABLE_OPERATORS,
+        *CALLERS,
+        BuiltinOperator.HASHTABLE,
+        BuiltinOperator.VAR_HANDLE,
+        BuiltinOperator.READ_VARIABLE,
+        BuiltinOperator.ASSIGN_VARIABLE,
+        BuiltinOperator.CALL_ONCE,
+    )
+)
+
 #: Maximum total size of a model's variables.
 _MAX_STATE_BYTES = 1 << 30
 
@@ -195,30 +208,38 @@ class Importer:
         # If the numbers of inputs differ, converting the operator fails later.
         handles = {index: key for index, key in zip(source.inputs, given, strict=False) if key is not None}
         found: list[Effects] = [Effects()]
+        has_variables = any(tensor.is_variable for tensor in source.tensors)
         for operator in source.operators:
-            keys = variable_keys(handles, operator.inputs)
-            made = handle_key(operator)
-            if made is not None and operator.outputs:
-                handles[operator.outputs[0]] = made
-                self._record_table_types(made, operator)
-            elif operator.code in TABLE_OPERATORS:
-                found.append(table_effects(operator, keys))
-            elif operator.code in (BuiltinOperator.READ_VARIABLE, BuiltinOperator.ASSIGN_VARIABLE):
-                found.append(self._scan_variable(source, operator, keys))
-            elif operator.code in CALLERS:
-                callees, skipped = called_subgraphs(operator)
-                inner = [self.effects(callee, keys[skipped:]) for callee in callees]
-                found.extend(inner)
-                outputs = inner[-1].outputs if inner else ()
-                handles.update(
-                    (index, key)
-                    for index, key in zip(operator.outputs, outputs, strict=False)
-                    if key is not None
-                )
-            elif operator.code == BuiltinOperator.CALL_ONCE:
-                self._initialise(called_subgraphs(operator)[0][0])
-            found += self._scan_tensors(source, operator)
+            if operator.code in _ON_VARIABLES:
+                found += self._scan_operator(source, operator, handles)
+            if has_variables:
+                found += self._scan_tensors(source, operator)
         return replace(merge_effects(found), outputs=variable_keys(handles, source.outputs))
+
+    def _scan_operator(
+        self, source: TfliteSubgraph, operator: Operator, handles: dict[int, VariableKey]
+    ) -> Sequence[Effects]:
+        """Returns the effects of one of `_ON_VARIABLES`, and notes the handles that it returns."""
+        keys = variable_keys(handles, operator.inputs)
+        made = handle_key(operator)
+        if made is not None and operator.outputs:
+            handles[operator.outputs[0]] = made
+            self._record_table_types(made, operator)
+        elif operator.code in TABLE_OPERATORS:
+            return (table_effects(operator, keys),)
+        elif operator.code in (BuiltinOperator.READ_VARIABLE, BuiltinOperator.ASSIGN_VARIABLE):
+            return (self._scan_variable(source, operator, keys),)
+        elif operator.code in CALLERS:
+            callees, skipped = called_subgraphs(operator)
+            inner = [self.effects(callee, keys[skipped:]) for callee in callees]
+            outputs = inner[-1].outputs if inner else ()
+            handles.update(
+                (index, key) for index, key in zip(operator.outputs, outputs, strict=False) if key is not None
+            )
+            return inner
+        elif operator.code == BuiltinOperator.CALL_ONCE:
+            self._initialise(called_subgraphs(operator)[0][0])
+        return ()
 
     def _scan_variable(
         self, source: TfliteSubgraph, operator: Operator, keys: Sequence[VariableKey | None]
@@ -249,7 +270,7 @@ class Importer:
                     self._initial[key] = self._initial_value(tensor, self._types[key])
                 keys.append(key)
         if not keys:
-            return ()  # So it is nearly always.
+            return ()
         return (Effects(touched=tuple(keys), assigned=frozenset(keys if operator.code in STATEFUL else ())),)
 
     def _initial_value(self, tensor: Tensor, operand: Operand) -> Array:
