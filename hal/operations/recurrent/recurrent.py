@@ -14,7 +14,6 @@ from neurald.hal.errors import BadData
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import Lifetime
 from neurald.hal.operations.arithmetic.quantized import real
-from neurald.hal.operations.arithmetic.row_quantization import quantize_rows
 from neurald.hal.operations.elementwise.activation import sigmoid
 from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
 from neurald.hal.operations.machinery.definition import Check
@@ -164,6 +163,8 @@ def dense(weights: Array) -> LinearMap:
 
 def quantized(weights: Array, scale: float, *, asymmetric: bool) -> LinearMap:
     """Returns the linear map of 8-bit weights; its float input is quantised row by row."""
+    from neurald.hal.operations.arithmetic.row_quantization import quantize_rows  # Only to compute.
+
     columns, step = weights.T.astype(np.float64), np.float32(scale)
 
     def linear(rows: Array) -> Array:

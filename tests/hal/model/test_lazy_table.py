@@ -78,3 +78,25 @@ print([name for name in (*(f"neurald.{each}" for each in heavy), "llvmlite.bindi
 """
     said = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=True)
     assert said.stdout.strip() == "[]"
+
+
+def test_definitions_and_open_models_come_without_what_only_their_execution_needs() -> None:
+    program = """
+import sys
+from neurald.drivers.compiler.frontend.control_flow import counted_slices
+from neurald.drivers.compiler.frontend.variants import shape_specialization
+from neurald.hal.operations import DEFINITIONS
+from neurald.hal.model.operation_type import OperationType as T
+
+for kind in (T.TFLITE_FULLY_CONNECTED, T.TFLITE_CONV_2D, T.TFLITE_BATCH_MATMUL, T.RNN):
+    DEFINITIONS[kind]
+late = (
+    "hal.operations.arithmetic.row_quantization",
+    "drivers.compiler.frontend.variants.open_models",
+    "drivers.compiler.frontend.variants.pending_variant",
+    "drivers.compiler.ir.complex_numbers",
+)
+print([name for name in late if f"neurald.{name}" in sys.modules])
+"""
+    said = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=True)
+    assert said.stdout.strip() == "[]"

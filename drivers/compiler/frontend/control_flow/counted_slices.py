@@ -25,7 +25,6 @@ from neurald.drivers.compiler.frontend.lengths.data_lengths import DataLengths
 from neurald.drivers.compiler.frontend.lengths.symbolic_integers import (
     Sum,
 )
-from neurald.drivers.compiler.ir.complex_numbers import is_complex
 from neurald.hal.errors import BadData
 from neurald.hal.model.graph import Operand, Operation, Subgraph
 from neurald.hal.model.operation_type import OperationType
@@ -305,6 +304,8 @@ class CountedSlices:
         """Adds a DYNAMIC_UPDATE_SLICE as an update; None for other operations."""
         if operation.type is not OperationType.TFLITE_DYNAMIC_UPDATE_SLICE:
             return None
+        from neurald.drivers.compiler.ir.complex_numbers import is_complex  # Few models have updates.
+
         source, part, start = (call.index(name) for name in ("input", "update", "start"))
         is_int32 = self._flat.operands[start].type is OperandType.TENSOR_INT32
         if is_complex(self._flat.operands[source].type) or not is_int32 or 0 in self._flat.shape(part):

@@ -22,8 +22,6 @@ from neurald.drivers.compiler.frontend.variants.open_dimensions import (
     open_positions,
     usual_shapes,
 )
-from neurald.drivers.compiler.frontend.variants.open_models import OpenModel, OpenModels
-from neurald.drivers.compiler.frontend.variants.pending_variant import PendingVariant
 from neurald.hal.compiling.leaving import call_at_exit, call_no_more, note_freed
 from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult, KernelTime
 from neurald.hal.errors import BadData, Error, OpFailed
@@ -45,6 +43,9 @@ from neurald.hal.process.fork import forkable_lock
 from neurald.hal.sync.cancellation import Cancellation
 
 if TYPE_CHECKING:
+    # A start from the cache needs none of these.
+    from neurald.drivers.compiler.frontend.variants.open_models import OpenModel, OpenModels
+    from neurald.drivers.compiler.frontend.variants.pending_variant import PendingVariant
     from neurald.drivers.compiler.frontend.variants.variant_uses import VariantUses
 
 # The functions that compile import the compiler themselves, since a start from the cache needs
@@ -90,7 +91,7 @@ class SpecializingModel(InProcessModel):
         *,
         owner: object,
         tolerant: bool,
-        open_models: OpenModels | None = None,
+        open_models: "OpenModels | None" = None,
         specialize: Callable[[Model, Mapping[int, Shape], ExecuteOptions], PreparedWithOperands]
         | None = None,
         first_tier: Callable[[Model, Mapping[int, Shape], ExecuteOptions], PreparedWithOperands]
@@ -301,6 +302,8 @@ class SpecializingModel(InProcessModel):
 
         If another one does, waits for it and returns False.
         """
+        from neurald.drivers.compiler.frontend.variants.pending_variant import PendingVariant
+
         with self._lock:
             if self._process != os.getpid():
                 # The threads that prepared something do not exist in a forked child.

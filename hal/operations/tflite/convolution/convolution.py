@@ -10,7 +10,6 @@ import numpy as np
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.arithmetic.fixed_point import Rounding
-from neurald.hal.operations.arithmetic.row_quantization import quantize_rows
 from neurald.hal.operations.convolution import convolution, depthwise_convolution, transpose_convolution
 from neurald.hal.operations.convolution.convolution import convolve
 from neurald.hal.operations.convolution.weighted_sum import (
@@ -55,6 +54,8 @@ def _nhwc(call: Call) -> Array:
 
 def _images(values: Array, *, asymmetric: bool) -> tuple[Array, Array, Array]:
     """Returns the quantised images, and the scale and zero point of each."""
+    from neurald.hal.operations.arithmetic.row_quantization import quantize_rows  # Only to compute.
+
     rows = np.ascontiguousarray(values).reshape(len(values), np.prod(values.shape[1:], dtype=np.int64))
     quantized_values, scales, zero_points = quantize_rows(rows, asymmetric=asymmetric)
     return quantized_values.reshape(values.shape), scales, zero_points

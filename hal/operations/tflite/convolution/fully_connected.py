@@ -13,7 +13,6 @@ from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import Rounding
-from neurald.hal.operations.arithmetic.row_quantization import quantize_rows
 from neurald.hal.operations.convolution.weighted_sum import (
     MAX_SIGNED_MAGNITUDE,
     ROWS,
@@ -117,6 +116,8 @@ def _hybrid(call: Call, output: Array) -> None:
     if call.has("block_scales"):
         _blockwise(call, output)
         return
+    from neurald.hal.operations.arithmetic.row_quantization import quantize_rows  # Only to compute.
+
     matrix = hybrid.raw_weights(call, (1,))
     asymmetric = bool(call.scalar("asymmetric"))
     rows = call.array("input").reshape(len(output), matrix.shape[1])
@@ -128,6 +129,8 @@ def _hybrid(call: Call, output: Array) -> None:
 
 def _blockwise(call: Call, output: Array) -> None:
     """Sums each block exactly, scales it, and adds the blocks in floating point."""
+    from neurald.hal.operations.arithmetic.row_quantization import quantize_rows  # Only to compute.
+
     scales = call.array("block_scales")
     (units, blocks), depth = scales.shape, call.shape("filter")[1]
     matrix = call.array("filter").reshape(units, blocks, depth // blocks).astype(np.float64)

@@ -14,7 +14,6 @@ from neurald.hal.model.graph import Operand
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.quantized import activate
-from neurald.hal.operations.arithmetic.row_quantization import MAX_QUANTIZED_MAGNITUDE
 from neurald.hal.operations.convolution.weighted_sum import MAX_EXACT_FLOAT32, Writer
 from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.machinery.signature import row
@@ -33,6 +32,8 @@ def is_hybrid(call: Call, values: str = "input", weights: str = "filter") -> boo
 
 def raw_weights(call: Call, summed: Sequence[int]) -> Array:
     """Returns the raw weights in a float type in which sums along the axes `summed` are exact."""
+    from neurald.hal.operations.arithmetic.row_quantization import MAX_QUANTIZED_MAGNITUDE
+
     values = call.array("filter")
     terms = math.prod(values.shape[axis] for axis in summed)
     # A quantised input minus its zero point may have twice the magnitude.

@@ -8,7 +8,6 @@ from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import Requantization, Rounding
 from neurald.hal.operations.arithmetic.quantized import quantized_limits
-from neurald.hal.operations.arithmetic.row_quantization import quantize_rows
 from neurald.hal.operations.machinery.broadcasting import broadcast_shapes
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
@@ -87,6 +86,8 @@ def _factor(call: Call, name: str, adjoint: str) -> Array:
 
 def _hybrid(call: Call) -> Array:
     """Multiplies with separate quantisation of each row of the first matrix."""
+    from neurald.hal.operations.arithmetic.row_quantization import quantize_rows  # Only to compute.
+
     values, matrix = call.array("input1"), call.array("input2")
     values = values.swapaxes(-1, -2) if call.scalar("adjoint1") else values
     matrix = (matrix.swapaxes(-1, -2) if call.scalar("adjoint2") else matrix).astype(np.float64)

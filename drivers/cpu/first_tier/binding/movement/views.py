@@ -36,7 +36,6 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call
-from neurald.hal.operations.machinery.layout import is_nchw
 
 _SLICES: Final = frozenset((OperationType.SLICE, OperationType.TFLITE_SLICE))
 
@@ -239,6 +238,8 @@ def bind_blocks(scope: BindingScope, call: Call) -> list[BoundCall]:
         blocks = array.reshape(*given[:axis], groups, given[axis] // groups, *given[axis + 1 :])
         view = blocks.swapaxes(axis, axis + 1)
     else:
+        from neurald.hal.operations.machinery.layout import is_nchw  # Few models have such operations.
+
         if is_nchw(call):
             raise NotBound("the layout is NCHW")
         size = int(call.scalar("block_size"))
