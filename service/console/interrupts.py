@@ -1,0 +1,49 @@
+"""Ctrl-C that waits for the end of an import.
+
+Python may leave a module locked, or half made, if an exception is raised while the module is
+imported. Other threads that import it then wait for ever, and so does the end of the process.
+"""
+
+import os
+import signal
+import threading
+import time
+from types import FrameType
+from typing import Final
+
+#: How often it is looked whether the import has ended, and how long an import may hold up Ctrl-C.
+_PAUSE_S: Final = 0.01
+_MAX_IMPORT_S: Final = 5.0
+#: The files of the frames that import, as they name themselves.
+_IMPORTING: Final = "<frozen importlib"
+
+_first_s = 0.0
+
+
+def interrupt_after_imports() -> None:
+    """Makes Ctrl-C wait for imports from now on, unless it is ignored or handled already."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupted)
+
+
+def _interrupted(number: int, frame: FrameType | None) -> None:
+    global _first_s
+    now = time.monotonic()
+    if _is_importing(frame):
+        _first_s = _first_s or now
+        if now - _first_s < _MAX_IMPORT_S:
+            again = threading.Timer(_PAUSE_S, os.kill, (os.getpid(), number))
+            # The process may end first.
+            again.daemon = True
+            again.start()
+            return
+    _first_s = 0.0
+    signal.default_int_handler(number, frame)
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(_IMPORTING):
+            return True
+        frame = frame.f_back
+    return False
