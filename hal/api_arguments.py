@@ -155,7 +155,7 @@ def items(value: object, what: str, expected: str) -> tuple[Any, ...]:
     """Returns what an iterable other than text contains.
 
     Raises:
-        WrongType: it is no such iterable.
+        WrongType: it is not such an iterable.
     """
     try:
         if not isinstance(value, str | bytes):

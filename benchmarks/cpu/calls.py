@@ -41,7 +41,7 @@ _PACKAGES = {"neurald": "neurald", "litert": "ai-edge-litert", "onnxruntime": "o
 
 def neurald_ways(path: str, image: np.ndarray) -> Ways:
     """Returns the ways to run a model on the CPU device."""
-    # Other devices are no part of the measurement.
+    # Other devices are not part of the measurement.
     os.environ["NEURALD_AUTOSTART"] = "0"
     import neurald as nd
 

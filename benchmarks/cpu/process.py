@@ -65,7 +65,7 @@ class Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            # Other devices are no part of the measurement.
+            # Other devices are not part of the measurement.
             env={**os.environ, **threads, "NEURALD_AUTOSTART": "0"},
             text=True,
         )

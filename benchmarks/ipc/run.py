@@ -268,7 +268,7 @@ def paths(stack: ExitStack, model: str, folder: str) -> tuple[dict[str, Callable
     (step,) = there.plan.steps
     prepared, options = step.prepared_model, ExecuteOptions()
     if not isinstance(prepared, RemotePreparedModel):
-        raise TypeError(f"a {type(prepared).__name__} is no prepared model of a daemon")
+        raise TypeError(f"a {type(prepared).__name__} is not a prepared model of a daemon")
     request = Request(
         inputs=(Argument(pool=0, length=size),),
         outputs=(Argument(pool=0, offset=size, length=size),),

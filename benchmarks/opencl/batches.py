@@ -147,7 +147,7 @@ def known_rows(path: Path | None) -> tuple[dict[str, list[Cell]], list[str]]:
     """Returns the rows of a result file by their labels, with notes; none if there is no file.
 
     Raises:
-        ValueError: it is no result file.
+        ValueError: it is not a result file.
     """
     if path is None or not path.exists():
         return {}, []

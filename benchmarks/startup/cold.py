@@ -79,7 +79,7 @@ def prepare(checkout: Path, path: Path) -> dict[str, float]:
             **{name: value for name, value in os.environ.items() if name not in _CHANGED},
             "PYTHONPATH": str(checkout / "src"),
             "XDG_CACHE_HOME": f"{folder}/cache",
-            # Daemons of this machine are no part of the measurement.
+            # Daemons of this machine are not part of the measurement.
             "XDG_RUNTIME_DIR": folder,
             "NEURALD_AUTOSTART": "0",
             "OPENBLAS_NUM_THREADS": "1",

@@ -261,7 +261,7 @@ class Machine:
         environment = {
             **{name: value for name, value in os.environ.items() if name not in _CHANGED},
             "XDG_CACHE_HOME": str(self._folder / cache),
-            # Daemons of this machine are no part of the measurement.
+            # Daemons of this machine are not part of the measurement.
             "XDG_RUNTIME_DIR": str(self._folder / "run"),
             "NEURALD_AUTOSTART": "0",
             "OPENBLAS_NUM_THREADS": "1",

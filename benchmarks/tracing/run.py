@@ -11,7 +11,7 @@ texts.
 A round makes the calls of each kind for some milliseconds, without and with a trace, in an order
 that changes from round to round. The median of a kind's times per call counts for each, and for
 what is added the median of the differences of rounds. What a trace does at its begin and at its end
-is no part of the times. The last column says from what time of a call on this is 2 % or less.
+is not part of the times. The last column says from what time of a call on this is 2 % or less.
 """
 
 import argparse

@@ -20,8 +20,8 @@ from neurald.hal.errors import (
 )
 from neurald.hal.process.fork import forkable_lock
 
-#: Most reasons of one event that are counted on their own; further ones count as `other`. Reasons
-#: may have names in them, and metrics keep every one for ever.
+#: Maximum number of reasons that an event counts on their own; further ones count as `other`.
+#: Reasons may have names in them, and metrics keep every one for ever.
 MAX_REASONS: Final = 64
 _MAX_REASON_LENGTH: Final = 80
 

@@ -114,7 +114,7 @@ def _any_type(name: str) -> Any:
     """Stands for any type in annotations, with parameters or without.
 
     Raises:
-        AttributeError: it is no name of a type.
+        AttributeError: it is not a name of a type.
     """
     if name.startswith("__"):
         raise AttributeError(name)

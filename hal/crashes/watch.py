@@ -78,7 +78,7 @@ class CrashWatch:
             cache_key: the key of the artifact in the cache.
 
         Raises:
-            BadData: it is no pattern.
+            BadData: it is not a pattern.
         """
         if not pattern:
             return NO_CRUMB

@@ -248,7 +248,7 @@ class ModelWork:
         self._by_place: dict[tuple[int, int], tuple[OperationKind, OperandType, float]] = {}
 
     def cost(self, graph: Subgraph, operation: Operation, costs: DeviceCosts) -> OperationCost:
-        """Returns the cost of an operation that is no control flow on a device."""
+        """Returns the cost of an operation that is not control flow on a device."""
         return costs.of(*self.of(graph, operation), relaxed=self._relaxed)
 
     def of(self, graph: Subgraph, operation: Operation) -> tuple[OperationKind, OperandType, float]:

@@ -31,7 +31,7 @@ def supported_operations(model: Model, devices: Sequence[Device]) -> dict[str, t
     Raises:
         BadState: the model is not finished.
         BadData: there is no device, or one is listed twice.
-        WrongType: an argument is no model or no list of devices.
+        WrongType: an argument is not a model or not a list of devices.
         UnexpectedNull: `model` is None.
     """
     found = verdicts_in_execution_order(finished_model(model), devices)

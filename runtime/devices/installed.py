@@ -76,7 +76,7 @@ def _places() -> tuple[tuple[str, int], ...]:
         place = os.path.abspath(entry)  # noqa: PTH100
         try:
             places.append((place, os.stat(place).st_mtime_ns))  # noqa: PTH116
-        except (OSError, ValueError):  # it does not exist, or is no path
+        except (OSError, ValueError):  # it does not exist, or is not a path
             continue
     return tuple(places)
 

@@ -76,13 +76,13 @@ def read_remotes(content: Mapping[str, object], where: str) -> dict[str, RemoteS
     """
     tables = content.get("remotes", {})
     if not isinstance(tables, Mapping):
-        raise BadData(f"{where}: remotes is no table; [remotes.NAME] is expected")
+        raise BadData(f"{where}: remotes is not a table; [remotes.NAME] is expected")
     known = RemoteSettings.__struct_fields__
     found = {}
     for name, table in tables.items():
         what = f"{where}: remotes.{name}"
         if not isinstance(table, Mapping):
-            raise BadData(f"{what} is no table; [remotes.{name}] is expected")
+            raise BadData(f"{what} is not a table; [remotes.{name}] is expected")
         for key, value in table.items():
             if key not in known:
                 raise BadData(f"{what} has the key {key!r}, which is not known; there are {', '.join(known)}")

@@ -91,7 +91,7 @@ class KernelDescription(Struct, frozen=True, kw_only=True):
         label: how it computes, for display.
         operations: numbers of the operations. Several if the device fuses them.
         duration_ns: timed alone.
-        is_reference: whether it is no kernel, but the reference of the operation.
+        is_reference: whether it is not a kernel, but the reference of the operation.
     """
 
     step: int

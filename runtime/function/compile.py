@@ -145,7 +145,7 @@ def _names(keep: Sequence[str]) -> tuple[str, ...]:
     """Returns names after checking them.
 
     Raises:
-        WrongType: they are no list of names.
+        WrongType: they are not a list of names.
     """
     return tuple(instance(each, str, "a name in keep") for each in items(keep, "keep", "a list of names"))
 

@@ -40,7 +40,7 @@ def require_match(value: Any, info: TensorInfo, error: BadData) -> None:
 
     Raises:
         BadData: type or shape differ.
-        WrongType: it is no array, and cannot be made one.
+        WrongType: it is not an array, and cannot be made one.
     """
     if value is None:
         return
@@ -49,7 +49,7 @@ def require_match(value: Any, info: TensorInfo, error: BadData) -> None:
             value = np.asarray(value, info.dtype)
         except (TypeError, ValueError, OverflowError) as reason:
             raise type(error)(
-                f"input {info.name!r} is {shown(value)}, which is no array of {info.dtype}: {reason}"
+                f"input {info.name!r} is {shown(value)}, which is not an array of {info.dtype}: {reason}"
             ) from error
     if value.dtype != info.dtype and not info.dtype.hasobject:
         raise BadData(
@@ -83,7 +83,7 @@ def converted(value: Any, info: TensorInfo) -> Any:
     try:
         array = np.asarray(as_array(value))
     except (TypeError, ValueError, OverflowError) as error:
-        raise BadData(f"input {info.name!r} is {shown(value)}, which is no array: {error}") from None
+        raise BadData(f"input {info.name!r} is {shown(value)}, which is not an array: {error}") from None
     if array.dtype == info.dtype or info.dtype.hasobject:
         return array
     if info.is_quantized and array.dtype.kind == "f":

@@ -60,7 +60,7 @@ class CustomDevice:
     def supported_operations(self, model: Model) -> Sequence[Verdict]:
         """See `Device.supported_operations`."""
         return tuple(
-            Verdict(ok=True) if each.type is CALL else Verdict(ok=False, reason="it is no custom operator")
+            Verdict(ok=True) if each.type is CALL else Verdict(ok=False, reason="it is not a custom operator")
             for each in model.main.operations
         )
 

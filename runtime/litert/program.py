@@ -131,7 +131,7 @@ def stand_in(name: str) -> None:
 
 
 def _installed(name: str) -> importlib.machinery.ModuleSpec | None:
-    """Finds a package that is no stand-in."""
+    """Finds a package that is not a stand-in."""
     before = sys.path.copy()
     sys.path[:] = [each for each in before if each != _STAND_INS]
     try:

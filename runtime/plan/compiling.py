@@ -41,7 +41,7 @@ def compiles_in_process_of_its_own(device: Device) -> bool:
 
 
 def checked_model(answer: PreparedModel, device: Device) -> PreparedModel:
-    """Returns a device's answer to a preparation; raises an error if it is no prepared model."""
+    """Returns a device's answer to a preparation; raises an error if it is not a prepared model."""
     return checked_executable(answer, "PreparedModel", device.name, "preparing")
 
 

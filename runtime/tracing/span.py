@@ -25,9 +25,9 @@ from neurald.hal.registry import get_ready
 OTHER_HOST: Final = 1 << 32
 #: The detail `role` of spans of processes that are not daemons.
 SERVED_MODEL: Final = "served model"
-#: Most spans of a trace that has kernels.
+#: Maximum number of spans of a trace that has kernels.
 MAX_SPANS: Final = 400_000
-#: Most records of a trace, each of which is a few spans; the oldest are dropped.
+#: Maximum number of records of a trace, each of a few spans; the oldest are dropped.
 MAX_RECORDS: Final = 400_000
 
 #: As many records of calls of methods are kept, a power of two.

@@ -115,7 +115,7 @@ def named_files(value: str) -> list[str]:
 
 
 def input_files(value: str) -> list[str]:
-    """Translates `x:one.bin` and `one.bin`; photos are no input here."""
+    """Translates `x:one.bin` and `one.bin`; photos are not an input here."""
     if value.endswith(".npz"):
         return ["--inputs", value]
     if value.endswith((".bin", ".npy")):

@@ -84,7 +84,7 @@ def time_parts(
     with nd.trace() as trace:
         for _ in range(_RUNS):
             execution.compute()
-    # Pauses of the machine are no part of a run.
+    # Pauses of the machine are not part of a run.
     calls = sorted(run_times(trace.spans), key=lambda each: each.total_ns)[_RUNS // 4 : -(_RUNS // 4)]
     remote_steps = sum(step.device.is_remote for step in compilation.plan.steps)
     parts = parts_ms(calls, durations[_FIRST_RUNS:], remote_steps, _copies(compilation.profile()))

@@ -11,7 +11,7 @@ from neurald.hal.errors import BadData
 from neurald.service.benchmark.durations import milliseconds
 from neurald.service.console.measurement import RunControl, summarise
 
-#: Most clients at the same time.
+#: Maximum number of clients at the same time.
 MAX_CLIENTS = 256
 
 

@@ -26,9 +26,9 @@ _CONFIDENCE = 0.95
 #: Processes that run the same differ by this much, as memory lies elsewhere in each, and clocks
 #: change.
 _SAME = 0.02
-#: From which share of the time on runs in which programs waited for a processor are disturbed.
+#: Share of the time in which programs waited for a processor, from which runs count as disturbed.
 _DISTURBED = 0.1
-#: Most bytes of a file with an earlier run.
+#: Maximum size in bytes of a file with an earlier run.
 _MAX_BYTES = 1 << 28
 
 _Latencies = Annotated[list[Annotated[float, msgspec.Meta(gt=0)]], msgspec.Meta(min_length=1)]

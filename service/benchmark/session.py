@@ -57,7 +57,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _CACHE_TOKEN = b"neurald benchmark".ljust(32, b"\0")
 #: Runs that a trace has besides the first one.
 _TRACED_RUNS = 20
-#: Most single latencies in a document; of more runs, evenly distributed ones are taken.
+#: Maximum number of latencies in a document; of more runs, evenly distributed ones are taken.
 _MAX_LATENCIES = 20_000
 
 

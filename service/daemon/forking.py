@@ -40,14 +40,14 @@ def is_forked(driver: str) -> bool:
         driver: the driver that the processes will serve.
 
     Raises:
-        BadData: standard input is no such socket.
+        BadData: standard input is not such a socket.
     """
     try:
         connection = socket.socket(fileno=0)
     except OSError as error:
         raise BadData(
             "--fork is for the service manager (`neurald serve`), which sends requests to standard input; "
-            f"that is no socket: {error.strerror}"
+            f"that is not a socket: {error.strerror}"
         ) from None
     _load(driver)
     # The pages of what is loaded stay shared as long as no collection writes to them.

@@ -78,7 +78,7 @@ def remove_stale(path: Path) -> None:
     """Removes the socket of a dead daemon; the caller holds the lock.
 
     Raises:
-        BadState: a process serves it, or it is no socket.
+        BadState: a process serves it, or it is not a socket.
     """
     try:
         status = path.lstat()

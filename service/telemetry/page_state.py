@@ -13,7 +13,7 @@ from neurald.hal.records import DECODE_ERRORS
 from neurald.service.manager.snapshot import DriverSnapshot
 
 _TIMEOUT_S: Final = 10.0
-#: Most bytes of an answer.
+#: Maximum size in bytes of an answer.
 _MAX_BYTES: Final = 1 << 26
 _MAX_MESSAGE: Final = 300
 

@@ -19,7 +19,7 @@ DEFAULT_RATE: Final = 16_000
 #: No sound of which anything could be recognised is shorter.
 _SHORTEST_S: Final = 0.1
 _MAX_RATE: Final = 768_000
-#: Most bytes of one sample.
+#: Maximum size in bytes of one sample.
 _MAX_WIDTH: Final = 4
 #: Most samples of all channels together, and most samples at the model's rate. Each takes 20 bytes
 #: or more while it is converted.

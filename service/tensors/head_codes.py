@@ -73,7 +73,7 @@ def _ratios(*ratios: float) -> tuple[tuple[float, float], ...]:
 _THREE_SCALES: Final = (1.0, 2 ** (1 / 3), 2 ** (2 / 3))
 _EFFICIENT: Final = ((1.0, 1.0), (0.7, 1.4), (1.4, 0.7))
 _HALVES: Final = _ratios(0.5, 1.0, 2.0)
-#: Most usual first.
+#: The most common one first.
 _CODINGS: Final = (
     _Coding("EfficientDet-Lite", 3.0, _EFFICIENT, _THREE_SCALES),
     _Coding("EfficientDet", 4.0, _EFFICIENT, _THREE_SCALES),

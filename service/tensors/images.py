@@ -48,7 +48,7 @@ class ImageLayout(Struct, frozen=True, kw_only=True):
 
 
 def image_layout(shape: Sequence[int] | None) -> ImageLayout | None:
-    """Returns the layout of an input of this shape; None if it is no image."""
+    """Returns the layout of an input of this shape; None if it is not an image."""
     if shape is None or shape[:1] not in ((0,), (1,)):
         return None
     if len(shape) == 4 and shape[3] in _CHANNELS:

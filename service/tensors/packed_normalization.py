@@ -25,7 +25,7 @@ _UNIT_KIND, _UNIT = 0, 1
 #: The kind of a unit that normalises, and its fields.
 _NORMALIZES = 1
 _MEANS, _STDS = 0, 1
-#: Most numbers: one for each channel.
+#: Maximum count of numbers: one for each channel.
 _MAX_CHANNELS = 3
 
 

@@ -47,7 +47,7 @@ _MIN_CORRELATION: Final = 0.5
 _SAME: Final = 0.99
 #: Boxes may lie beyond the image, but none is that many times as large as it.
 _MAX_SHARE: Final = 4.0
-#: The outputs of models that are no detectors have fewer rows.
+#: The outputs of models that are not detectors have fewer rows.
 _MIN_ROWS: Final = 64
 
 #: For people: what is known here.
@@ -183,7 +183,7 @@ def _mediapipe(values: Sequence[Array], size: tuple[int, int]) -> Boxes | None:
 
 
 def _ssd(values: Sequence[Array], size: tuple[int, int]) -> Boxes | None:
-    """Codes of boxes relative to anchors, and scores of classes, of which the first is no class."""
+    """Codes of boxes relative to anchors, and scores of classes after one that is not a class."""
     pair = _pair(values, lambda columns: columns == _BOX, lambda columns: columns > 1)
     if pair is None:
         return None

@@ -110,7 +110,7 @@ def test_running_daemons(directory: Path) -> None:
     for name in ("stale.sock", "other"):
         with socket.socket(socket.AF_UNIX) as left:
             left.bind(str(directory / name))
-    # The service manager and the execution service are no drivers.
+    # The service manager and the execution service are not drivers.
     others = [socket.socket(socket.AF_UNIX) for _ in OTHER_SOCKETS]
     for listener, name in zip(others, sorted(OTHER_SOCKETS), strict=True):
         listener.bind(str(directory / name))

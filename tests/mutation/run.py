@@ -123,7 +123,7 @@ def outcome_of(mutant: Mutant, root: Path) -> Outcome:
         return ended("survived" if re.search(r"\d+ passed", output) else "skipped")
     if status < 0:
         return ended("killed", f"the test process died of signal {-status}")
-    # Python code that cannot even be imported is no test of the tests.
+    # Python code that cannot even be imported is not a test of the tests.
     return ended("invalid", f"pytest ended with status {status}: {_last_line(output)}")
 
 

@@ -50,7 +50,7 @@ class OpenNumbering:
             OpenPort(
                 value=self._numbers.get(value, -1),
                 size_bytes=number(value.size_bytes),
-                # A complex number is a pair, which is no dimension of the operand.
+                # A complex number is a pair, which is not a dimension of the operand.
                 dimensions=tuple(number(length) for length in value.shape[:rank]),
             )
             for value, rank in zip(values, ranks, strict=True)

@@ -208,7 +208,7 @@ def read_library(artifact: Artifact, target: Target) -> _Stored:
     try:
         stored = from_msgpack(content, _Stored)
     except DECODE_ERRORS as error:
-        raise BadData(f"the cache file is no library of the CPU driver: {error}") from None
+        raise BadData(f"the cache file is not a library of the CPU driver: {error}") from None
     if stored.target != target.name:
         raise BadData(f"the library is for {stored.target}; {target.name} is expected")
     return stored

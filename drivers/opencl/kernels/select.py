@@ -105,7 +105,7 @@ def _candidates(
     yield from gemv_stream.candidates(kernel, product, facts) or gemv.candidates(kernel, product, facts)
     if is_large:
         # The estimate of the first ones is good enough. Pipelines pay where groups compute several
-        # tiles; the others also gather windows and read matrices that are no constants.
+        # tiles; the others also gather windows and read matrices that are not constants.
         yield from pipelines
         yield from islice(warpgroup.candidates(kernel, product, facts, relaxed=relaxed), _MAX_WARPGROUPS)
     tensor_cores = tensor_core.candidates(

@@ -1,8 +1,8 @@
 """Measures the link to a daemon on another host: the time of a call, and how fast data moves.
 
 Bursts of data go to the daemon and come back. What a burst takes whatever its size, which is the
-time of one without data worth mentioning, is no part of the speed of the link. Of several bursts of
-one size the fastest counts, since others were disturbed, or widened the windows of TCP.
+time of one without data worth mentioning, is not part of the speed of the link. Of several bursts
+of one size the fastest counts, since others were disturbed, or widened the windows of TCP.
 """
 
 import contextlib

@@ -264,7 +264,7 @@ class _ChannelPeer:
         """Makes the session end with a thread of the client, and takes over its pidfd.
 
         Raises:
-            BadData: it is no pidfd, or there is one already.
+            BadData: it is not a pidfd, or there is one already.
             ResourceExhaustedTransient: the client has too many descriptors.
         """
         try:

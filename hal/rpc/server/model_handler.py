@@ -177,7 +177,7 @@ class ModelHandler:
         """Returns what the driver answered to a preparation.
 
         Raises:
-            OpFailed: it is no prepared model.
+            OpFailed: it is not a prepared model.
         """
         if not callable(getattr(answer, "execute", None)):
             raise OpFailed(

@@ -48,7 +48,7 @@ def streamed(
 
     Raises:
         BadData: the depth is not in 1 to 1024.
-        WrongType: the inputs are no iterable, or the depth is no integer.
+        WrongType: the inputs are not iterable, or the depth is not an integer.
     """
     try:
         inputs = iter(inputs)

@@ -71,7 +71,7 @@ class StepOverhead:
 
     def step_s(self, begin: Begin | None) -> float | None:
         """Returns what each step of an execution has taken since its begin; None if unknown."""
-        # What runs in place of a device is no call of it.
+        # What runs in place of a device is not a call of it.
         if begin is None or _calls.count - begin.count != self._count:
             return None
         passed_s = time.perf_counter() - begin.started_s

@@ -17,7 +17,7 @@ from neurald.runtime.partitioning.partitioner import PartitionResult
 from neurald.runtime.partitioning.placement import Candidate
 from neurald.runtime.plan.kept_decisions import decision_key, load_decision
 
-#: A device alone whose predicted time is more than so many times that of the plan is no rival.
+#: A device alone whose predicted time is more than so many times that of the plan is not a rival.
 MAX_PREDICTED_RATIO: Final = 3.0
 
 

@@ -170,7 +170,7 @@ class Options:
         return {name: _converted(name, value) for name, value in values.items()}
 
 
-#: The options of the native call that are no integers, by the beginnings and ends of their names.
+#: The options of the native call that are not integers, by the beginnings and ends of their names.
 _FLAGS: Final = ("gpu_", "enable_", "cpu_enable_", "qualcomm_has_")
 _TEXTS: Final = ("_path", "_dir")
 _LISTS: Final = "qualcomm_dump_tensor_ids"

@@ -108,12 +108,14 @@ def _shapes_by_tensor(
     for name, shape in shapes.items():
         if name not in tensors:
             known = ", ".join(shown(each) for each in tensors) or "none"
-            raise BadData(f"a shape is given for {shown(str(name))}, which is no input; there are: {known}")
+            raise BadData(
+                f"a shape is given for {shown(str(name))}, which is not an input; there are: {known}"
+            )
         given = items(shape, f"the shape of input {shown(name)}", "a sequence of lengths")
         lengths = [integer(each, f"a length of input {shown(name)}") for each in given]
         if any(not 0 <= length < 1 << 31 for length in lengths):
             raise BadData(
-                f"input {shown(name)}: {lengths} is no shape; lengths from 0 to 2**31 - 1 are expected"
+                f"input {shown(name)}: {lengths} is not a shape; lengths from 0 to 2**31 - 1 are expected"
             )
         found[tensors[name]] = tuple(lengths)
     return found

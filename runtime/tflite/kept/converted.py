@@ -3,10 +3,10 @@
 An entry holds the outline of a model and the values of its variables, and a second one the graphs
 and the memories that the conversion added, which a start of a compiled model does not read. Neither
 holds the file, which is mapped. They are found by the state of the file
-(`neurald.hal.memory.mapped_file`), or the digest of bytes that are no file, and the digest of the
-sources that convert. Like every entry of the cache they are authenticated with the installation's
-secret before anything is read from them: they hold what this installation has validated. If the
-second entry is missing when it is needed, the file is converted again.
+(`neurald.hal.memory.mapped_file`), or the digest of bytes that are not a file, and the digest of
+the sources that convert. Like every entry of the cache they are authenticated with the
+installation's secret before anything is read from them: they hold what this installation has
+validated. If the second entry is missing when it is needed, the file is converted again.
 
 Without a usable cache, files are converted each time.
 """
@@ -42,7 +42,7 @@ _GRAPHS = b"graphs"
 _MAX_ADDED_BYTES = 1 << 28
 
 
-#: Bytes that are no file are only identified, by a digest, if they are at most as many.
+#: Bytes that are not a file are only identified, by a digest, if they are at most as many.
 _MAX_DIGESTED_BYTES = 16 << 20
 
 _T = TypeVar("_T")

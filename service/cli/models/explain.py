@@ -134,7 +134,8 @@ def _rule(text: str) -> "Override":
         start, end = int(first), int(last or first)
         if end < start or end - start > _MAX_PINNED_OPERATIONS:
             raise typer.BadParameter(
-                f"{part!r} is no range of at most {_MAX_PINNED_OPERATIONS} operations", param_hint="--what-if"
+                f"{part!r} is not a range of at most {_MAX_PINNED_OPERATIONS} operations",
+                param_hint="--what-if",
             )
         numbers += range(start, end + 1)
     return pin(device, numbers)

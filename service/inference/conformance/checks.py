@@ -342,7 +342,7 @@ def inputs_without_data_are_refused(subject: CheckedServer) -> None:
 
 
 def garbage_is_refused(subject: CheckedServer) -> None:
-    """Bytes that are no request are refused."""
+    """Bytes that are not a request are refused."""
     for content in (b"\xff" * 64, b"{", bytes(1000), b"[" * 1000):
         reply = subject.client.send_raw(content, subject.offer.name)
         if reply.status == "OK" or reply.status in _FAULTS:

@@ -119,7 +119,7 @@ class GrpcV2Client:
             data = call(content, timeout=_TIMEOUT_S)
         except grpc.RpcError as error:
             refusal = _refusal(error)
-            # Libraries of gRPC give this status to bytes that are no message.
+            # Libraries of gRPC give this status to bytes that are not a message.
             is_refused_by_grpc = refusal.status == "INTERNAL" and not _is_request(content)
             return replace(refusal, status="INVALID_ARGUMENT") if is_refused_by_grpc else refusal
         return _reply(message_type("ModelInferResponse").FromString(data))

@@ -616,7 +616,7 @@ def _number(request: InferenceRequest, name: str, expected: str) -> int:
     """Returns a parameter of a request that is a number; 0 if it is not there.
 
     Raises:
-        ServiceError: it is no such number.
+        ServiceError: it is not such a number.
     """
     value = request.parameters.get(name, 0)
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:

@@ -45,7 +45,7 @@ def taken_strings(tensor: memoryview, limit: int) -> tuple[bytes, Strings] | Non
 
     Returns:
         The message with empty contents, and the elements. None if it has other contents, several of
-            them or none, or more strings, and for what is no such message.
+            them or none, or more strings, and for what is not such a message.
     """
     at, end = 0, tensor.nbytes
     rest: list[memoryview | bytes] = []

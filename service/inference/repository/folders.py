@@ -7,7 +7,7 @@
             1/model.tflite
             2/model.tflite
 
-A folder with neither a version nor a configuration is no model, as `__pycache__` is none.
+A folder with neither a version nor a configuration is not a model, as `__pycache__` is none.
 
 Names come from clients. Every file is opened relative to the repository's own descriptor, and the
 kernel refuses whatever would leave it (RESOLVE_BENEATH), symbolic links included.

@@ -61,7 +61,7 @@ def _described(message: str, path: str, kind: Any, place: str) -> str:
         known = [name for each in _types_at(kind, path) for name in getattr(each, "__struct_fields__", ())]
         close = difflib.get_close_matches(unknown[1], known, n=1)
         hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(sorted(known))}"
-        return f"{_joined(where, unknown[1])!r} is no setting; {hint}"
+        return f"{_joined(where, unknown[1])!r} is not a setting; {hint}"
     if value := _NO_MEMBER.fullmatch(message):
         kinds = [each for each in _types_at(kind, path) if isinstance(each, enum.EnumType)]
         members = [member.value for each in kinds for member in list[Any](each)]

@@ -303,7 +303,7 @@ def test_depth_of_control_flow() -> None:
 def test_bytes_of_a_message(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     peer = Peer(served(tmp_path, request, Limits()))
     request.addfinalizer(peer.close)
-    # Bytes that are no message: whether they get as far as being read is what tells.
+    # Bytes that are not a message: whether they get as far as being read is what tells.
     assert peer.raw("PrepareModel", b"\xff" * MAX_MESSAGE_BYTES) is grpc.StatusCode.INVALID_ARGUMENT
     too_long = peer.raw("PrepareModel", b"\xff" * (MAX_MESSAGE_BYTES + 1))
     assert too_long is grpc.StatusCode.RESOURCE_EXHAUSTED

@@ -30,7 +30,7 @@ def test_a_file_is_replaced(places: tuple[Path, Path]) -> None:
 def test_a_cache_that_cannot_be_written_has_a_substitute(places: tuple[Path, Path]) -> None:
     cache, run = places
     cache.parent.parent.mkdir()
-    cache.parent.touch()  # it is no directory
+    cache.parent.touch()  # it is not a directory
     kept_file.write("a", b"1")
     assert list(kept_file.contents("a")) == [b"1"]
     assert (run / "a").read_bytes() == b"1"

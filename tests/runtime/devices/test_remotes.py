@@ -68,8 +68,8 @@ def test_the_environment_precedes_the_file(file: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({"remotes": 3}, "remotes is no table"),
-        ({"remotes": {"gpu": "host:1"}}, "remotes.gpu is no table"),
+        ({"remotes": 3}, "remotes is not a table"),
+        ({"remotes": {"gpu": "host:1"}}, "remotes.gpu is not a table"),
         ({"remotes": {"gpu": {}}}, "remotes.gpu has no address"),
         ({"remotes": {"gpu": {"address": 7}}}, "remotes.gpu.address is 7; text is expected"),
         ({"remotes": {"gpu": {"address": "host:1", "key": "x"}}}, "remotes.gpu has the key 'key'"),

@@ -64,8 +64,8 @@ def test_shapes_of_inputs() -> None:
     for rows in (1, 3):
         assert opened(np.ones((rows, 5), np.float32), np.ones((rows, 5), np.float32))[0].shape == (rows, 5)
     for shapes, words in (
-        ({"q": (1,)}, "'q', which is no input; there are: 'x', 'y'"),
-        ({"x": (-1, 3)}, "is no shape"),
+        ({"q": (1,)}, "'q', which is not an input; there are: 'x', 'y'"),
+        ({"x": (-1, 3)}, "is not a shape"),
         ({"x": ("a",)}, "length of input 'x'"),
     ):
         with pytest.raises(nd.BadData, match=words):

@@ -65,8 +65,8 @@ def test_wrong_calls(function: nd.CompiledFunction) -> None:
         ((), {"x": X[0], "y": X}, "input 'x' has shape"),
         ((X, X.reshape(1, 2, 3)), {}, "input 'y' has shape"),
         ((X, 3), {}, r"input 'y' has shape \?×3; an array of shape \[\] is given"),
-        ((X, "abc"), {}, "input 'y' is 'abc', which is no array of float32"),
-        ((X, [[1], [2, 3]]), {}, "input 'y' is .*, which is no array of float32"),
+        ((X, "abc"), {}, "input 'y' is 'abc', which is not an array of float32"),
+        ((X, [[1], [2, 3]]), {}, "input 'y' is .*, which is not an array of float32"),
     ):
         with pytest.raises(nd.BadData, match=words):
             function(*arguments, **named)

@@ -54,7 +54,7 @@ def test_the_span_under_way_is_the_parent(memory: Any) -> None:
         with nd.trace(exporter=memory) as trace:
             compilation.run(IMAGE)
         assert trace.trace_id == f"{context.trace_id:032x}"
-        # Another trace is no part of it.
+        # Another trace is not part of it.
         with nd.trace(exporter=memory, trace_id="1" * 32) as other:
             compilation.run(IMAGE)
     runs = [span for span in memory.get_finished_spans() if span.name == "run"]

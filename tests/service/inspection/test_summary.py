@@ -33,7 +33,7 @@ def test_values_and_operations() -> None:
     assert (add.type, add.position, add.graphs) == ("ADD", 0, ())
     assert [each.shape for each in add.inputs] == [(2, 3), (2, 3), ()]
     assert found.operations == {"ADD": 1}
-    assert found.constants == {}, "an activation is no tensor"
+    assert found.constants == {}, "an activation is not a tensor"
 
 
 def test_values_share_memory() -> None:

@@ -124,7 +124,7 @@ class AddingDevice(WithoutCacheAndBuffers):
         return tuple(
             Verdict(ok=True)
             if operation.type is OperationType.ADD
-            else Verdict(ok=False, reason=f"{operation.type.name} is no addition")
+            else Verdict(ok=False, reason=f"{operation.type.name} is not an addition")
             for operation in model.main.operations
         )
 

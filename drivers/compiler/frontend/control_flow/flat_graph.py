@@ -208,7 +208,7 @@ class FlatGraph:
         try:
             array = given.astype(kind.dtype)
         except OverflowError:
-            raise NotStructured(f"{given.tolist()} are no indices") from None
+            raise NotStructured(f"{given.tolist()} are not indices") from None
         return self.add_operand(
             Operand(type=kind, dimensions=array.shape, lifetime=Lifetime.CONSTANT_COPY, value=array.tobytes())
         )

@@ -272,7 +272,7 @@ class DataLengths:
         wrong: Any = total - lengths[last] * others if inferred else given - lengths[last]
         is_known = not isinstance(wrong, Extent)
         if (inferred or is_known) and estimate(wrong) != 0:
-            raise BadData(f"{total} elements are no multiple of {others}")
+            raise BadData(f"{total} elements are not a multiple of {others}")
         if is_known:
             return
         guard = Guard(extent=wrong, relation=Relation.ZERO, holds=True)

@@ -3,7 +3,7 @@
 - A convolution whose window covers the whole image has one output pixel per image. It multiplies a
   matrix with a row for each image.
 - A batch of products with the same right matrix is one product with the rows of all left matrices.
-- A product of a column and a row has one term for each element, which is no sum.
+- A product of a column and a row has one term for each element, which is not a sum.
 
 1×1 convolutions over larger images are not rewritten. Their kernels treat them as matrix products.
 """

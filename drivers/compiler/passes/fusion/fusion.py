@@ -98,7 +98,7 @@ class _Fusion:
         self._graph = graph
         self._is_row_wise = is_row_wise
         self._stored = set(graph.outputs)
-        #: Values that no reader computes, although they are no outputs.
+        #: Values that no reader computes, although they are not outputs.
         self._kept = {
             node.output
             for node in graph.nodes

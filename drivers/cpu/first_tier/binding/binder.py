@@ -293,7 +293,7 @@ class Binder:
         graph: the graph with the dimensions that are known before it runs.
         folded: the positions of operations that are computed, mostly from constants.
         results: values that these compute, by operand.
-        known: those of them that are no outputs of the graph, which kernels write.
+        known: those of them that are not outputs of the graph, which kernels write.
     """
 
     def __init__(self, model: Model, graph: Subgraph, tiles: Tiles, *, is_known: bool = False) -> None:

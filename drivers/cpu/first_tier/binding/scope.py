@@ -46,7 +46,7 @@ class BindingScope:
         """Returns the value of a constant input.
 
         Raises:
-            NotBound: it is no constant.
+            NotBound: it is not a constant.
         """
         value = self.value(call.index(name))
         if value is None:
@@ -72,7 +72,7 @@ def sign_of(operand: Operand) -> str:
     """Returns the part of kernels' names that stands for the bytes of an operand.
 
     Raises:
-        NotBound: it is no quantised type of 8 bits.
+        NotBound: it is not a quantised type of 8 bits.
     """
     if operand.type not in BYTES:
         raise NotBound("the type has no kernel")

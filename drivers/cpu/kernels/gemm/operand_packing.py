@@ -96,7 +96,7 @@ class SourceCopy(ABC):
 
 
 class SpacedCopy(SourceCopy):
-    """Copies single pixels of FLOAT32 to distances that are no multiple of `_ALIASED_BYTES`.
+    """Copies single pixels of FLOAT32 to distances that are not a multiple of `_ALIASED_BYTES`.
 
     The positions of all images become the columns of one row.
     """

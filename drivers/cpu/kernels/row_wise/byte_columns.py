@@ -1,7 +1,7 @@
 """Kernels that add bytes in few columns, along other axes than the last, contiguous one.
 
-Rows whose length is no multiple of a register's are read as one sequence of bytes. A byte has the
-same column as those one *period* before and after it, a number of whole registers and of whole
+Rows whose length is not a multiple of a register's are read as one sequence of bytes. A byte has
+the same column as those one *period* before and after it, a number of whole registers and of whole
 rows. So each register of a period has sums of its own, which are added by columns at last, with the
 rows behind the last whole period.
 """

@@ -28,7 +28,7 @@ def candidates(kernel: Kernel, facts: DeviceFacts) -> Iterator[Source]:
 
 
 def of_warpgroups(kernel: Kernel, facts: DeviceFacts) -> Iterator[Source]:
-    """Yields every way to compute it by warpgroups, which is no phase of a persistent kernel."""
+    """Yields every way to compute it by warpgroups, which is not a phase of a persistent kernel."""
     view = attention_view(kernel)
     if view is not None and not view.is_appended:
         yield from warpgroup.candidates(view, facts)

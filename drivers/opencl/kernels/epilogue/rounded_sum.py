@@ -71,7 +71,7 @@ def rounded_sum(expression: Expression) -> RoundedSum | None:
 
 
 def _operands(root: Expression) -> tuple[Expression, Expression] | None:
-    """Returns the two expressions of 8 bits that a sum is computed from; None if it is no sum."""
+    """Returns the two expressions of 8 bits from which a sum is computed; None for others."""
     if root.type not in _BYTES or not isinstance(root, Apply):
         return None
     pending: list[Expression] = [root]

@@ -28,7 +28,7 @@ def corrected(kernel: Kernel, product: GemmView, right: Value) -> Kernel:
         right: its right matrix without a zero point: (batch, column, depth).
     """
     contraction, zero = kernel.contraction, product.left_zero
-    assert isinstance(contraction, Convolution | MatrixProduct)  # noqa: S101 - others are no products
+    assert isinstance(contraction, Convolution | MatrixProduct)  # noqa: S101 - others are not products
     corrections = packed(
         right, ("sums", zero), lambda array: (array.astype(np.int64).sum(axis=2) * zero).astype(np.int32)
     )

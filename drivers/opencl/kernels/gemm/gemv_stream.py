@@ -61,7 +61,7 @@ def chained(first: Kernel, second: Kernel, facts: DeviceFacts) -> Sequence[Sourc
     """Returns every way to compute `second` with groups that compute the output of `first`.
 
     The caller ensures that this output is the left matrix of `second` and that no other kernel
-    reads it. The result is empty if `first` does not have rows, or `second` is no such product.
+    reads it. The result is empty if `first` does not have rows, or `second` is not such a product.
     """
     rows = None if first.contraction is not None else rows_of(first)
     product = None if rows is None else gemm_view(second)

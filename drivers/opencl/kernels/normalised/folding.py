@@ -246,7 +246,7 @@ def _by_column(node: MatrixProduct) -> np.ndarray:
 def _scaled_weights(node: MatrixProduct, scaled: Term) -> tuple[Value, float] | None:
     """Returns the right matrix for rows that are not normalised, and what divides it.
 
-    Returns None if the matrix is no constant, or if its numbers are not finite.
+    Returns None if the matrix is not a constant, or if its numbers are not finite.
     """
     array = node.right.constant
     if array is None or node.right.type is not Scalar.FLOAT16 or node.left_transposed or node.left_zero:

@@ -23,9 +23,9 @@ from neurald.runtime.tflite.graph.subgraph_builder import SubgraphBuilder
 from neurald.runtime.tflite.legalization.machinery.rule import Legalization
 from neurald.runtime.tflite.legalization.machinery.steps import constant, known_shape, reshaped, step
 
-#: Most elements of a crop along an axis.
+#: Maximum number of elements of a crop along an axis.
 _MAX_SIZE = 1 << 15
-#: Most elements of a channel of all images, whose numbers FLOAT32 represents.
+#: Maximum number of elements of a channel of all images, whose numbers FLOAT32 represents.
 _MAX_ELEMENTS = 1 << 24
 _BOOL = OperandType.TENSOR_BOOL8
 _INT32 = OperandType.TENSOR_INT32

@@ -18,9 +18,9 @@ from neurald.runtime.tflite.graph.subgraph_builder import SubgraphBuilder
 from neurald.runtime.tflite.legalization.machinery.rule import Legalization
 from neurald.runtime.tflite.legalization.machinery.steps import constant, known_shape, reshaped, step
 
-#: Most samples of all frames together, which bounds the constant that selects them.
+#: Maximum number of samples of all frames, which bounds the constant that selects them.
 _MAX_SAMPLES = 1 << 24
-#: Most elements of a matrix of weights.
+#: Maximum number of elements of a matrix of weights.
 _MAX_WEIGHTS = 1 << 24
 #: Smallest sum of a band, before its logarithm is taken.
 _FLOOR = 1e-12

@@ -43,7 +43,7 @@ class ForwardedHeaders:
         secret: names of more headers that are never forwarded.
 
     Raises:
-        BadData: it is no regular expression.
+        BadData: it is not a regular expression.
     """
 
     def __init__(self, pattern: str = "", *, option: str = "", secret: Collection[str] = ()) -> None:
@@ -51,7 +51,7 @@ class ForwardedHeaders:
         try:
             self._pattern = re.compile(pattern.removeprefix(_CASE_MATTERS), flags)
         except re.error as error:
-            raise BadData(f"{option} {pattern!r} is no regular expression: {error}") from None
+            raise BadData(f"{option} {pattern!r} is not a regular expression: {error}") from None
         self._is_on = bool(pattern)
         self._secret = frozenset((*_SECRET, *secret))
         # A header as long as clients may send costs its matching only once.
@@ -71,7 +71,7 @@ class ForwardedHeaders:
     def of_grpc(self, metadata: Sequence[tuple[str, str | bytes]]) -> dict[str, Parameter]:
         """Returns the parameters that metadata are; raises ServiceError if one is reserved.
 
-        Metadata of bytes, whose names end in `-bin`, are no parameters.
+        Metadata of bytes, whose names end in `-bin`, are not parameters.
         """
         if not self._is_on:
             return {}

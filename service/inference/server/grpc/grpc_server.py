@@ -92,7 +92,7 @@ class _Details:
 
 
 class DirectMethod:
-    """A method with one message and one answer, whose handler is no coroutine.
+    """A method with one message and one answer, whose handler is not a coroutine.
 
     Args:
         begin: the function that is called in a thread of the server with the message, with the

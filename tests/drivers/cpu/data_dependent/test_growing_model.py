@@ -588,7 +588,7 @@ def test_paddings_that_are_data_are_those_of_each_run() -> None:
 @sweep("rank", [1, 2, 3, 4])
 @sweep("kind", [Op.TFLITE_REVERSE_V2, Op.TFLITE_CUMSUM, Op.TFLITE_REDUCE_MAX])
 def test_axes_that_are_data(kind: nd.OperationType, rank: int) -> None:
-    """Axes are no lengths: code for lengths from 2 that is right for 1 says nothing about them."""
+    """Axes are not lengths: code for lengths from 2 that is right for 1 says nothing about them."""
     graph, shape = Graph(), tuple(range(2, 2 + rank))
     value = graph.value(shape=shape)
     axes = graph.value(INT, () if kind is Op.TFLITE_CUMSUM else (1,))

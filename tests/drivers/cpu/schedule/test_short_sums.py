@@ -141,7 +141,7 @@ def test_sums_of_three_numbers_remain() -> None:
 
 
 def test_bytes_from_floats_with_any_limit_remain() -> None:
-    """A limit that is no integer, in a kernel that has rescaled sums besides."""
+    """A limit that is not an integer, in a kernel that has rescaled sums besides."""
     at = axis(256)
     source = load(Value((256,), Scalar.INT8), (at,))
     rescaled = rescale(source.to(Scalar.INT64) << 16, 2.0**-16 * 0.3)

@@ -124,7 +124,7 @@ def test_known_choices_are_not_measured(opencl: DeviceContext, monkeypatch: pyte
     assert not measured
     # Nothing is measured without need, but choices are used.
     assert Tuner(opencl, Tuning.FAST, choices=known).choose([offered]) == [offered[1]]
-    # Choices that are no candidates, and exhaustive tuning.
+    # Choices that are not candidates, and exhaustive tuning.
     for unknown, how in ((Choices({_class(offered[0]): "third"}), Tuning.BRIEF), (known, Tuning.EXHAUSTIVE)):
         assert Tuner(opencl, how, choices=unknown).choose([offered]) == [offered[0]]
         assert measured == ["first", "second"]

@@ -104,7 +104,7 @@ def test_links_and_directories_of_others(tmp_path: Path) -> None:
     ],
 )
 def test_who_stands_for_users_outside(tmp_path: Path, users: str, is_unseen: bool) -> None:
-    """Root outside of a namespace looks like `nobody`, and is trusted if that is no user inside."""
+    """Root outside a namespace looks like `nobody`, and is trusted if that is not a user inside."""
     own_users, overflow_user = tmp_path / "uid_map", tmp_path / "overflowuid"
     own_users.write_text(users)
     overflow_user.write_text("65534\n")

@@ -19,7 +19,7 @@ def values_of(subject: nd.Model) -> ValueGraph:
 
 
 def test_values_of_a_graph() -> None:
-    # An operand that is read twice counts once, and constants are no values.
+    # An operand that is read twice counts once, and constants are not values.
     subject = model("x", [(ADD, "x x one", "a b"), (ADD, "a b", "c"), (ADD, "a", "d")], "b d")
     found = values_of(subject)
     names = [operand.name for operand in subject.main.operands]

@@ -159,7 +159,7 @@ def test_without_a_file_installed_devices_are_supervised(
 @sweep(
     ("content", "message"),
     [
-        ("idle = 3", r"neurald.toml: 'idle' is no setting; did you mean 'idle_s'\?"),
+        ("idle = 3", r"neurald.toml: 'idle' is not a setting; did you mean 'idle_s'\?"),
         ("[drivers.cpu]\nidle_s = 'soon'", "drivers.cpu.idle_s is a string; a number is expected"),
         ("[drivers.cpu]\nidle_s = -1", r"drivers\.cpu\.idle_s \(.*neurald.toml\) is -1"),
         (

@@ -13,7 +13,7 @@ from neurald.service.manager.settings.configuration_errors import mistake
     [
         ({}, ""),
         ({"drivers": {"cpu": {"idle_s": 1}, "gpu": {}}}, ""),
-        ({"idle": 3}, "'idle' is no setting; did you mean 'idle_s'?"),
+        ({"idle": 3}, "'idle' is not a setting; did you mean 'idle_s'?"),
         (
             {"log_level": "loud"},
             "log_level is 'loud'; expected is one of debug, info, notice, warning, error",
@@ -22,7 +22,7 @@ from neurald.service.manager.settings.configuration_errors import mistake
         ({"drivers": {"cpu": 3}}, "drivers.cpu is an integer; a table is expected"),
         (
             {"drivers": {"cpu": {}, "gpu": {"watch_s": 3}}},
-            "'drivers.gpu.watch_s' is no setting; did you mean 'watchdog_s'?",
+            "'drivers.gpu.watch_s' is not a setting; did you mean 'watchdog_s'?",
         ),
         (
             {"drivers": {"a.b": {"sandbox": "half"}}},
@@ -51,7 +51,7 @@ from neurald.service.manager.settings.configuration_errors import mistake
         ),
         (
             {"service": {"repository": ["/m"]}},
-            "'service.repository' is no setting; did you mean 'repositories'?",
+            "'service.repository' is not a setting; did you mean 'repositories'?",
         ),
     ],
 )
@@ -62,5 +62,5 @@ def test_mistakes_are_named_with_their_place(content: dict[str, Any], expected: 
 def test_without_a_similar_name_all_are_listed() -> None:
     found = mistake({"drivers": {"cpu": {"qqq": 1}}}, _File)
     assert found.startswith(
-        "'drivers.cpu.qqq' is no setting; there are drain_s, driver, environment, groups, "
+        "'drivers.cpu.qqq' is not a setting; there are drain_s, driver, environment, groups, "
     )

@@ -95,7 +95,7 @@ def test_without_an_address_nothing_is_served(file: Path) -> None:
 @sweep(
     ("content", "message"),
     [
-        ("[service]\ngprc = '8001'", r"'service.gprc' is no setting; did you mean 'grpc'\?"),
+        ("[service]\ngprc = '8001'", r"'service.gprc' is not a setting; did you mean 'grpc'\?"),
         (
             "[service.limits]\nsize = 3",
             r"service.limits \(.*neurald.toml\): 'size' is not one of message_bytes",
@@ -114,7 +114,7 @@ def test_without_an_address_nothing_is_served(file: Path) -> None:
         ),
         ("[service]\ntls = 'certificate'", r"service.tls \(.*\) has 'certificate'; an absolute path"),
         ("[service]\nmodel_control = 'no'", "service.model_control is a string; true or false is expected"),
-        ("[service]\nbatching = true", "'service.batching' is no setting; there are allow_client_shm"),
+        ("[service]\nbatching = true", "'service.batching' is not a setting; there are allow_client_shm"),
     ],
 )
 def test_mistakes_are_named(file: Path, content: str, message: str) -> None:

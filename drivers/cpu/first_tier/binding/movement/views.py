@@ -118,7 +118,7 @@ def _place_in(whole: Array, view: Array) -> tuple[int, tuple[int, ...]]:
     """Returns the first element of a view of a dense array, and its strides, in elements.
 
     Raises:
-        NotBound: it is no view.
+        NotBound: it is not a view.
     """
     size = whole.itemsize
     start = view.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
@@ -210,7 +210,7 @@ def bind_tile(scope: BindingScope, call: Call) -> list[BoundCall]:
         length not in (1, whole) if is_broadcast else whole % length
         for length, whole in zip(reversed(given), reversed(shape), strict=not is_broadcast)
     ):
-        raise NotBound("the output is no multiple of the input")
+        raise NotBound("the output is not a multiple of the input")
     if is_broadcast:
         lengths, steps, targets = shape, repeated_strides(given, shape), strides_of(shape)
     else:

@@ -51,7 +51,7 @@ _REDUCTIONS: Final = {
 
 
 def bind_reduction(scope: BindingScope, call: Call) -> list[BoundCall]:
-    """Binds reductions over any axes; elements that are no neighbours are moved before."""
+    """Binds reductions over any axes; elements that are not neighbours are moved before."""
     scope.constant(call, "axes")
     shape = call.shape("input")
     # TFLite's operations ignore the axes of scalars.

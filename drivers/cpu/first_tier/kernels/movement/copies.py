@@ -102,8 +102,8 @@ def _move_part(target: Target, size: int) -> Unit:
     """Writes a movement by strides from or to a part of an operand whose place is in memory.
 
     `%index` has the index of the part along each axis. `%axes` has, for each axis, the largest
-    index, and the strides of the output and of the input; the one that is no part has strides of 0.
-    After the words of the movement: the number of axes, whether another index is an error,
+    index, and the strides of the output and of the input; the one that is not part has strides of
+    0. After the words of the movement: the number of axes, whether another index is an error,
     otherwise the nearest one counts, and how many words of 32 bits an index has, one or two.
     """
     kernel = KernelWriter(target, f"first_move_part_{size}", ("out", "input", "index", "axes"))

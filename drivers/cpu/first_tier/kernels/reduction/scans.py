@@ -16,7 +16,7 @@ def _cumulative(target: Target, element: str) -> Unit:
     """Writes the cumulative sum along an axis.
 
     Words: its length, elements after the axis, the number of the first element that is added, the
-    distance to the next one, and whether an element is no part of its own sum. A work item is an
+    distance to the next one, and whether an element is not part of its own sum. A work item is an
     index before the axis.
     """
     kernel = KernelWriter(target, f"first_cumulative_{element}", ("out", "input"))

@@ -43,7 +43,7 @@ class ChannelBlock(Struct, frozen=True, kw_only=True):
         count: number of consecutive channel blocks, which the same code computes.
         vectors: number of vectors of 32-bit sums per channel block.
         last: the first channel of the last channel block, which computes some channels again if
-            they are no multiple.
+            they are not a multiple.
     """
 
     first: int

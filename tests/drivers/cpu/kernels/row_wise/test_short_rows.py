@@ -52,7 +52,7 @@ def routine_of(graph: Graph, target: Target) -> Routine:
 @pytest.mark.parametrize("kind", [Scalar.FLOAT32, Scalar.INT32])
 @pytest.mark.parametrize("shape", [(40, 2), (33, 4), (19, 8), (3, 7, 4), (5, 5, 2), (16, 8)])
 def test_rows_of_powers_of_two(shape: tuple[int, ...], kind: Scalar, target: Target) -> None:
-    """Also a number of rows that is no multiple of those of a vector."""
+    """Also a number of rows that is not a multiple of those of a vector."""
     graph = softmax(shape, kind)
     found = routine_of(graph, target)
     assert found.label.endswith("rows at once") == (shape[-1] < target.lanes(4))

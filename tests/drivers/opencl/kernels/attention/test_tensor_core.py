@@ -27,7 +27,7 @@ from neurald.drivers.opencl.platform.precision import Precision, lower_precision
 FACTS = opencl_facts()
 pytestmark = pytest.mark.skipif(FACTS is None, reason="no OpenCL device")
 
-#: Several batches of rows, of steps and of warps; masks; lengths that are no multiples of tiles.
+#: Several batches of rows, of steps and of warps; masks; lengths that are not multiples of tiles.
 FORMS = {
     "one step": Form(rows=33, columns=70, depth=32, features=32),
     "steps": Form(mask="causal", rows=70, columns=130, depth=64, features=64),

@@ -93,7 +93,7 @@ def test_every_tiling_gives_the_same_result(name: str) -> None:
 
 @pytest.mark.parametrize("is_large", [False, True])
 def test_only_steps_of_separate_kernels_have_candidates(is_large: bool) -> None:
-    """Others may become a persistent kernel, of which these are no phases."""
+    """Others may become a persistent kernel, of which these are not phases."""
     (*_, kernel) = merged(lowered(Form(heads=32, rows=200, columns=200, depth=64, features=64))).kernels
     found = candidates(kernel, warpgroup_facts(), relaxed=True, is_large=is_large)
     assert found[0].is_retargeted is is_large

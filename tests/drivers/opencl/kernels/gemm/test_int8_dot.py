@@ -97,7 +97,7 @@ def emulated(source: Source, definitions: str = "") -> Source:
 @sweep("form", MAKE)
 def test_every_form_gives_the_same_integers(form: str, kind: Scalar, seed: int, bench: Bench) -> None:
     instruction = list(DotInstruction)[seed % 2]
-    # The next one that has such kernels: not all layouts of what is no constant do.
+    # The next one that has such kernels: not all layouts of what is not a constant do.
     for number in range(100 * seed, 100 * seed + 100):
         case = MAKE[form](Cases(number), kind)
         sources = sources_of(case, instruction)

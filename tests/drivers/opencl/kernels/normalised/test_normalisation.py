@@ -50,7 +50,7 @@ def test_terms_and_elements(form: str) -> None:
 
 @pytest.mark.parametrize("change", ["tanh", "type", "unknown matrix"])
 def test_other_kernels(change: str) -> None:
-    """A function of normalised elements is no sum of products."""
+    """A function of normalised elements is not a sum of products."""
     kernel = kernel_of(Network())
     if change == "tanh":
         kernel = replace(kernel, body=apply(Op.TANH, kernel.body.to(Scalar.FLOAT32)).to(Scalar.FLOAT16))

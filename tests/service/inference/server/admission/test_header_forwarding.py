@@ -65,7 +65,7 @@ def test_headers_that_are_parameters_of_the_protocol(name: str) -> None:
 
 
 def test_a_pattern_that_is_none() -> None:
-    with pytest.raises(BadData, match=r"--http-header-forward-pattern '\(' is no regular expression"):
+    with pytest.raises(BadData, match=r"--http-header-forward-pattern '\(' is not a regular expression"):
         ForwardedHeaders("(", option="--http-header-forward-pattern")
 
 

@@ -22,7 +22,7 @@ def test_bits_of_every_pair(operation: OperationType, types: dict[str, OperandTy
     source, target = (types[name].dtype.itemsize for name in "TU")
     shape = (2, 5) if source >= target else (2, 5, target // source)
     quantized = np.random.default_rng(0).integers(0, 100, (*shape, source), np.uint8)
-    # Other bytes than 0 and 1 are no bools.
+    # Other bytes than 0 and 1 are not bools.
     stored = quantized % 2 if types["T"].dtype == np.bool_ else quantized
     values = stored.view(types["T"].dtype).reshape(shape)
     expect_same(operation, [given(types["T"], values)], result(types["U"]))

@@ -75,7 +75,7 @@ def test_windows(seed: int, target: Target) -> None:
 def test_first_taps_without_weights(
     seed: int, target: Target, depth: int, channels: int, columns: int, dilation: int
 ) -> None:
-    """Whole columns are skipped, also if their words are no multiple of those of a loop's turn."""
+    """Whole columns are skipped, also if their words are not a multiple of a loop turn's."""
     source, weights, result = TYPES[seed]
     sums = QuantizedSums(seed, source=source, weights=weights, has_phases=True)
     case = sums.convolution(
