@@ -28,6 +28,7 @@ from neurald.drivers.cpu.emit.column_sums import MAX_ROWS, UNROLLED, ColumnSum, 
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.math.integers import resized
 from neurald.drivers.cpu.emit.math.rounding import float_to_half, half_to_float
+from neurald.drivers.cpu.emit.math.wide_floats import has_wide_floats
 from neurald.drivers.cpu.emit.op_table import computed
 from neurald.drivers.cpu.emit.reductions import (
     combine,
@@ -42,6 +43,8 @@ from neurald.drivers.cpu.emit.reductions import (
 from neurald.drivers.cpu.emit.vector import Vector, first_lanes
 from neurald.drivers.cpu.schedule.lane_constants import LaneConstants, SteppedReduction, windows
 from neurald.drivers.cpu.target.target import Target
+
+_FLOAT_BYTES = 4
 
 
 class Reductions:
@@ -238,20 +241,42 @@ class Reductions:
             ]
         return parts[0]
 
-    def accumulate(self, expression: Reduce, body: Expression, total: str, element: str) -> str:
-        """Combines one element with the accumulator, at constant indices or loop counters."""
+    def accumulate(
+        self,
+        expression: Reduce,
+        body: Expression,
+        total: str,
+        element: str,
+        *,
+        ignores_nan: bool | None = None,
+    ) -> str:
+        """Combines one element with the accumulator, at constant indices or loop counters.
+
+        Args:
+            expression: the reduction.
+            body: the element.
+            total: the accumulator.
+            element: the type of both.
+            ignores_nan: see `combine`; None if the element decides.
+        """
         v, mask = self._scope.lanes.v, self._scope.lanes.mask
         is_product = isinstance(body, Apply) and body.op is Op.MULTIPLY and body.type.is_float
         is_folding = self._scope.lanes.along is not None and self._scope.lanes.along in expression.axes
         if is_product and expression.reduction is ReductionOp.SUM and not (mask and is_folding):
             first, second = (self._value(each) for each in body.operands)
             return v.fma(element, first, second, total)
-        value = self._value(body)
-        if mask and is_folding:
-            value = v.select(mask, element, value, identity_text(v, expression))
+        value = self._lanes_of(expression, body, element)
+        ignores_nan = is_number(body) if ignores_nan is None else ignores_nan
         return combine(
-            v, expression.reduction, expression.type, element, total, value, ignores_nan=is_number(body)
+            v, expression.reduction, expression.type, element, total, value, ignores_nan=ignores_nan
         )
+
+    def _lanes_of(self, expression: Reduce, body: Expression, element: str) -> str:
+        """Returns an element of a reduction, and its identity in lanes that do not exist."""
+        lanes, value = self._scope.lanes, self._value(body)
+        if lanes.mask and lanes.along in expression.axes:
+            return lanes.v.select(lanes.mask, element, value, identity_text(lanes.v, expression))
+        return value
 
     def reduce_together(self, expressions: Sequence[Reduce]) -> None:
         """Computes reductions along the same axes in one loop; `value` then knows their results."""
@@ -273,12 +298,19 @@ class Reductions:
         sums = v if addend is None else addend.sums(v)
         elements = [computed(each, count) for each in expressions]
 
+        # Those of which numbers and NaN are accumulated separately.
+        size = len(expressions)
+        tested = [each for each in expressions if self._tests_pairs(v, each)]
+        halves = Vector(self._code, self._target, max(1, count // 2))
+
         def accumulate(totals: Sequence[str]) -> list[str]:
             if addend is None:
-                return [
-                    self.accumulate(each, each.body, total, element)
-                    for each, total, element in zip(expressions, totals, elements, strict=True)
+                found = [
+                    self.accumulate(each, each.body, total, element, ignores_nan=each in tested or None)
+                    for each, total, element in zip(expressions, totals[:size], elements, strict=True)
                 ]
+                pairs = zip(tested, totals[size:], strict=True)
+                return found + [halves.binary("or", "i1", known, self._nan_in(each)) for each, known in pairs]
             value = self._value(addend.source)
             present = v.select(lanes.mask, "i8", value, "zeroinitializer") if lanes.mask else value
             return [addend.added(v, totals[0], present)]
@@ -289,16 +321,41 @@ class Reductions:
                 (sums.type(element), identity_text(sums, each))
                 for each, element in zip(expressions, elements, strict=True)
             ]
+            starts += [(halves.type("i1"), halves.number("i1", 0)) for _ in tested]
             totals = self._reduce_rows(others, starts, accumulate)
+        has_nan = dict(zip(tested, map(halves.any_lane, totals[size:]), strict=True))
         results = []
-        for each, element, total in zip(expressions, elements, totals, strict=True):
-            result = reduce_lanes(sums, each, element, total, ignores_nan=is_number(each.body))
+        for each, element, total in zip(expressions, elements, totals[:size], strict=True):
+            ignores_nan = each in has_nan or is_number(each.body)
+            result = reduce_lanes(sums, each, element, total, ignores_nan=ignores_nan)
+            if each in has_nan:
+                nan = self._single.number(element, math.nan)
+                result = self._single.select(has_nan[each], element, nan, result)
             if addend is not None and addend.bias:
                 result = self._single.binary(
                     "sub", element, result, self._single.number(element, addend.bias)
                 )
             results.append(self._as_result(self._single, each, self._wide(each, element, result)))
         return results
+
+    @staticmethod
+    def _tests_pairs(v: Vector, expression: Reduce) -> bool:
+        """Returns True if elements fill several registers, and one instruction tests two for NaN.
+
+        Other processors than those with AVX-512 have no masks for the results.
+        """
+        is_extreme = expression.reduction in (ReductionOp.MINIMUM, ReductionOp.MAXIMUM)
+        has_masks = has_wide_floats(v, computed(expression, v.lanes)) and v.lanes > v.target.lanes(
+            _FLOAT_BYTES
+        )
+        return is_extreme and has_masks and not is_number(expression.body)
+
+    def _nan_in(self, expression: Reduce) -> str:
+        """Returns which pairs of elements have NaN, those that are half of all lanes apart."""
+        v, element = self._scope.lanes.v, computed(expression, self._scope.lanes.v.lanes)
+        value = self._lanes_of(expression, expression.body, element)
+        first, second = v.parts(element, value, v.lanes // 2)
+        return Vector(self._code, self._target, v.lanes // 2).compare("uno", element, first, second)
 
     def _wide(self, expression: Expression, element: str, name: str) -> str:
         return resized(self._single, (element, name), "i64") if expression.type is Scalar.INDEX else name

@@ -230,6 +230,26 @@ def test_limits_of_rows_are_found_in_one_loop(shape: tuple[int, int], kind: Scal
 
 
 @_TARGETS
+@sweep("kind", [Scalar.FLOAT32, Scalar.FLOAT16])
+@sweep("length", [5, 17, 40, 64, 129, 300])
+@sweep("hows", [(ReductionOp.MAXIMUM,), (ReductionOp.MINIMUM,), (ReductionOp.MINIMUM, ReductionOp.MAXIMUM)])
+def test_nan_is_the_extreme_of_a_row(
+    hows: tuple[ReductionOp, ...], length: int, kind: Scalar, target: Target
+) -> None:
+    """One NaN of either sign is at each place of a row; a last row of infinities has none."""
+    value, row, column = Value((2 * length + 1, length), kind), axis(2 * length + 1), axis(length)
+    body: Expression = constant(0, kind)
+    for how in hows:
+        body = body + reduce(how, (column,), load(value, (row, column)))
+    kernel = Kernel(output=Value((2 * length + 1,), kind), axes=(row,), body=body)
+    given = _numbers(value)
+    places = np.arange(length)
+    given[2 * places, places], given[2 * places + 1, places] = np.nan, -np.nan
+    given[-1] = np.inf
+    _check(kernel, {value: given}, target)
+
+
+@_TARGETS
 def test_different_elements_are_not_reduced_together(target: Target) -> None:
     value, at, along = Value((3, 2, 64), Scalar.FLOAT32), (axis(3), axis(2)), axis(64)
     body = reduce(ReductionOp.SUM, (along,), load(value, (at[0], at[1], along)))
