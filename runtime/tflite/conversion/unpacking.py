@@ -33,6 +33,10 @@ _ELEMENTS = {
     4: OperandType.TENSOR_INT32,
 }
 
+#: By how much numbers of so many bits are moved, and which bits of the sum with those that were not
+#: moved are kept, step by step.
+_SPREAD = {4: ((4, 0x0F0F),), 2: ((12, 0x000F000F), (6, 0x03030303))}
+
 #: Number format of a kind of index vector.
 _VECTORS: dict[int, NumberFormat] = {
     SparseIndexVector.Int32Vector: INT32,
@@ -141,11 +145,15 @@ def _parts(packed: Array, count: int, bits: int, *, signed: bool) -> Array:
 
     The first one is in the lowest bits of a byte.
     """
-    shifts = np.arange(0, 8, bits, dtype=np.uint8)
-    flat = ((packed[:, np.newaxis] >> shifts) & ((1 << bits) - 1)).reshape(-1)[:count]
+    # All numbers of a byte at once, which move apart until each has a byte of its own.
+    spread = packed.astype(f"<u{8 // bits}")
+    for shift, mask in _SPREAD[bits]:
+        spread |= spread << shift
+        spread &= mask
+    flat = spread.view(np.uint8)[:count]
     if not signed:
         return flat
-    sign = 1 << bits - 1
+    sign = np.int8(1 << bits - 1)
     return (flat.view(np.int8) ^ sign) - sign
 
 

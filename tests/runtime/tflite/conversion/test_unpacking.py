@@ -14,6 +14,9 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Array
 from neurald.runtime.tflite import load_tflite
+from neurald.runtime.tflite.conversion.unpacking import stored_values
+from neurald.runtime.tflite.file.schema import INT2, UINT4, Tensor
+from neurald.runtime.tflite.file.schema_enums import TensorType
 
 DENSE, SPARSE = 0, 1
 
@@ -70,6 +73,35 @@ def test_4_bit_constants(load: Load, shape: tuple[int, ...]) -> None:
     np.testing.assert_array_equal(found, values.reshape(len(values), -1))
     (result,) = run_references(model, [len(values) - 1, 0])
     np.testing.assert_array_equal(result, found[[-1, 0]] * 0.5)
+
+
+@pytest.mark.parametrize(
+    ("type_", "bits", "lowest"), [(TensorType.INT4, 4, -8), (UINT4, 4, 0), (INT2, 2, -2)]
+)
+@pytest.mark.parametrize("left", range(4))
+def test_every_byte_of_packed_numbers(type_: int, bits: int, lowest: int, left: int) -> None:
+    """Compares with numbers of single bits; the last byte has `left` numbers less."""
+    per_byte = 8 // bits
+    count = 256 * per_byte - left % per_byte
+    tensor = Tensor(
+        index=0,
+        name="",
+        type=type_,
+        shape=(count,),
+        shape_signature=(),
+        has_rank=True,
+        data=None,
+        is_variable=False,
+        sparsity=None,
+        _quantization=None,
+    )
+    expected = []
+    for number in range(count):
+        byte, part = divmod(number, per_byte)
+        value = sum((byte >> bits * part + bit & 1) << bit for bit in range(bits))
+        expected.append(value - (1 << bits) if value >= lowest + (1 << bits) else value)
+    found = stored_values(tensor, memoryview(bytes(range(256))), np.dtype(np.int8 if lowest else np.uint8))
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_4_bit_constants_with_channel_scales(load: Load) -> None:
