@@ -8,6 +8,8 @@ processed individually.
 Long rows are scanned twice. First a row is divided into more blocks than elements are wanted. If
 that many blocks contain an element that reaches a *bound*, no smaller element can be among the
 wanted ones. In the second pass few elements reach the bound, whatever their order.
+
+Rows of which many elements are wanted are sorted instead (`sorted_top_k.py`).
 """
 
 import math
@@ -23,6 +25,7 @@ from neurald.drivers.cpu.kernels.common.addressing import address, multiple, tot
 from neurald.drivers.cpu.kernels.common.function import cost_ns, function_text
 from neurald.drivers.cpu.kernels.common.horizontal import horizontal_sum
 from neurald.drivers.cpu.kernels.common.work_items import each_work_item
+from neurald.drivers.cpu.kernels.row_wise import sorted_top_k
 from neurald.drivers.cpu.kernels.row_wise.sort_keys import key_bits, keys_at
 from neurald.drivers.cpu.target.routine import NAME, Routine
 from neurald.drivers.cpu.target.target import Target
@@ -46,15 +49,18 @@ def routine(kernel: Kernel, node: TopK, target: Target) -> Routine:
         node: its top-k.
         target: the target of the code.
     """
-    arguments = arguments_of(kernel)
-    code = Instructions(parameter_names(arguments))
-    writer = _TopKWriter(kernel, node, target, code)
-    writer.write()
-    rows, (length, count) = writer.rows, writer.lengths
+    length, count = node.input.shape[-1], node.output.shape[-1]
     # Expected number of heap insertions for elements in random order.
     few, many = max(1, estimate(count)), estimate(length)
     looked_at = min(many, few * (1 + math.log(many / few)))
     steps = (looked_at + few) * _LEVEL_CYCLES * math.log2(few + 1) + many * _ELEMENT_CYCLES
+    if sorted_top_k.cycles(node) < steps:
+        return sorted_top_k.routine(kernel, node, target)
+    arguments = arguments_of(kernel)
+    code = Instructions(parameter_names(arguments))
+    writer = _TopKWriter(kernel, node, target, code)
+    writer.write()
+    rows = writer.rows
     return Routine(
         text=function_text(code, arguments),
         arguments=arguments,
