@@ -18,6 +18,7 @@ from neurald.hal.model.operation_type import TFLITE_EXTENSION_BASE, OperationTyp
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.definition import Definition
+from neurald.hal.operations.machinery.signature import Parameter
 from neurald.runtime.tflite.file.schema import OPERATOR_NAMES
 from neurald.runtime.tflite.legalization import LEGALIZATIONS
 from neurald.runtime.tflite.legalization.custom import BY_NAME
@@ -74,6 +75,32 @@ def operation_rows(*, extension: bool) -> Iterator[str]:
         is_general = operation_type in KERNELS and operation_type not in PROCEDURAL
         devices = "cpu, opencl" if is_general else "cpu"
         yield f"| {operation_type.name}{widens} | {types_of(definition)} | {devices} |"
+
+
+_ARGUMENTS_HEAD = """
+## Arguments
+
+The names by which kernels read the operands of an operation, in the operation's order. Operations
+with several forms have one row for each. `?` marks those that may be omitted, and `…` those that
+stand for any number of operands.
+"""
+
+
+def shown_parameters(parameters: Sequence[Parameter]) -> str:
+    """Returns the names of the parameters of a form."""
+    return ", ".join(
+        f"`{each.name}`{'…' if each.variadic else ''}"
+        f"{'?' if each.optional or each.default is not None else ''}"
+        for each in parameters
+    )
+
+
+def argument_rows() -> Iterator[str]:
+    """Yields a table row for each form of each operation."""
+    for operation_type in sorted(DEFINITIONS):
+        for number, form in enumerate(DEFINITIONS[operation_type].forms):
+            inputs, outputs = shown_parameters(form.inputs), shown_parameters(form.outputs)
+            yield f"| {operation_type.name} | {number} | {inputs} | {outputs} |"
 
 
 def emitted(legalization: Legalization) -> list[str]:
@@ -136,6 +163,9 @@ def document() -> str:
         "\n## The extension `neurald.tflite`\n",
         "| operation | widens | types | devices |\n|---|---|---|---|",
         *operation_rows(extension=True),
+        _ARGUMENTS_HEAD,
+        "| operation | form | inputs | outputs |\n|---|---|---|---|",
+        *argument_rows(),
         "\n## TFLite's builtin operators\n",
         "| operator | operations |\n|---|---|",
         *operator_rows(),

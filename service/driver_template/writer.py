@@ -36,7 +36,7 @@ def checked_name(name: str) -> str:
     if not _NAME.fullmatch(name) or len(name) > _MAX_NAME_LENGTH:
         raise BadData(
             f"driver name {name!r}; expected a lower-case letter followed by lower-case letters, digits and "
-            f"single hyphens, at most {_MAX_NAME_LENGTH} characters"
+            f"single hyphens or underscores, at most {_MAX_NAME_LENGTH} characters"
         )
     if keyword.iskeyword(package) or keyword.issoftkeyword(package):
         raise BadData(f"driver name {name!r}: it is a Python keyword; choose another name")
