@@ -117,7 +117,8 @@ def _place(order: Sequence[_Rounded]) -> tuple[dict[int, int], int]:
         for begin, stop in sorted(alive):
             if offset + size <= begin:
                 break
-            offset = max(offset, stop)
+            if stop > offset:  # Faster than `max`.
+                offset = stop
         part = offset, offset + size
         end = max(end, offset + size)
         offsets[lifespan.value] = offset

@@ -117,7 +117,7 @@ class _Assembly:
             start = len(arguments)
             for each in call.arguments:
                 slot = slots.get(each) or self._slot(each, number)
-                slot.last = max(slot.last, number)
+                slot.last = number
                 arguments.append(slot)
             self._read.update(map(id, arguments[start + 1 :]))
             arguments.append(None)
