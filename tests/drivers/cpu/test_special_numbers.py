@@ -91,6 +91,18 @@ def _convolutions() -> Iterator[Form]:
                 kernel = _weights((channels, taps, taps, 3), weights)
                 yield _window("TRANSPOSE_CONV", _fed((1, 4, 5, 3), given), kernel, padding, stride)
         yield _window("CONV_3D", _fed((1, 3, 4, 5, 2), given), _weights((2, 2, 2, 2, 4), weights), _SAME)
+    yield _transposed_3d()
+
+
+def _transposed_3d() -> Form:
+    """Returns CONV_3D_TRANSPOSE with a stride that does not divide the window."""
+    data, size = _fed((1, 2, 3, 4, 2), (*_INFINITE, np.nan)), (1, 4, 6, 8, 3)
+    weights = _weights((3, 3, 3, 3, 2), (0.0,))
+    options: dict[str, Any] = {"Padding": _SAME, "FusedActivationFunction": 0}
+    for axis in "DHW":
+        options |= {f"Stride{axis}": 2, f"Dilation{axis}Factor": 1}
+    inputs = constant(size), weights, data
+    return simple("CONV_3D_TRANSPOSE", "", inputs, (tensor(size),), "Conv3DOptions", **options)
 
 
 def _pools() -> Iterator[Form]:

@@ -11,7 +11,7 @@ the phases with each number of weights, or, where these would have few channels,
 that all phases have, and one for those that only the first phases have.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial, reduce
 from operator import and_
 from typing import Final
@@ -133,6 +133,12 @@ def _weights(
     return builder.constant(evaluate_node(node, {filter_: filter_.constant}), arranged.name)
 
 
+def both(conditions: Iterable[Expression | None]) -> Expression | None:
+    """Returns the condition that all of some hold, of which None always does."""
+    known = [each for each in conditions if each is not None]
+    return reduce(and_, known) if known else None
+
+
 class _Part(Struct, frozen=True, kw_only=True):
     """The convolution for some phases along both axes.
 
@@ -155,7 +161,7 @@ class _Part(Struct, frozen=True, kw_only=True):
         return images, self.height.positions, self.width.positions, self.weights.shape[0]
 
 
-def _parts(extent: int, stride: int, channels: int) -> list[tuple[range, range]]:
+def parts_of(extent: int, stride: int, channels: int) -> list[tuple[range, range]]:
     """Returns phases and ranges of t that together are all weights of an axis, and no others."""
     taps, full = -(-extent // stride), extent % stride or stride
     if full == stride:
@@ -179,10 +185,7 @@ def _interleaved(builder: Builder, shape: Shape, parts: Sequence[tuple[_Part, Va
                 part.width.position_and_phase(x),
             )
             place = n, row, column, (down * len(part.width.phases) + across) * channels + c
-            conditions = [
-                each for each in (part.height.computes(down), part.width.computes(across)) if each is not None
-            ]
-            found = load(sums, place, reduce(and_, conditions) if conditions else None)
+            found = load(sums, place, both((part.height.computes(down), part.width.computes(across))))
             total = found if total is None else total + found
         assert total is not None  # noqa: S101 - some phases have weights
         return total
@@ -204,7 +207,7 @@ def plan_transposed(call: Call, builder: Builder) -> ContractionPlan:
     def sides(axis: int) -> list[AxisConvolution]:
         if not is_float:
             return [side(axis)]
-        parts = _parts(window.kernel[axis], window.stride[axis], shape[-1])
+        parts = parts_of(window.kernel[axis], window.stride[axis], shape[-1])
         return [side(axis, part) for part in parts]
 
     parts = [

@@ -1,5 +1,6 @@
 """Lowers CONV_3D and CONV_3D_TRANSPOSE of floats."""
 
+import itertools
 import math
 
 from neurald.drivers.compiler.ir.builder import Builder, Unsupported
@@ -7,7 +8,12 @@ from neurald.drivers.compiler.ir.expression import Expression, load
 from neurald.drivers.compiler.ir.graph import delinearize, inside, linearize
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import activate
-from neurald.drivers.compiler.lowering.convolution.transpose_convolution import axis_convolution
+from neurald.drivers.compiler.lowering.convolution.transpose_convolution import (
+    AxisConvolution,
+    axis_convolution,
+    both,
+    parts_of,
+)
 from neurald.drivers.compiler.lowering.movement.indexing import output_shapes
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.convolution.windowing import shows_padding
@@ -83,22 +89,51 @@ def _transpose(call: Call, builder: Builder) -> tuple[Value, ...]:
     """Lowers CONV_3D_TRANSPOSE as 2D convolutions that compute a stride's outputs at once.
 
     See `neurald.drivers.compiler.lowering.convolution.transpose_convolution`. The window's depth is
-    in the channels of the images, as in CONV_3D. A dilated window has weights of 0 in its gaps.
+    in the channels of the images, as in CONV_3D. A dilated window has weights of 0 in its gaps,
+    with which infinite pixels are multiplied.
     """
     source, filter_ = builder.value(call, "input"), _filter(call, builder)
     (shape,) = output_shapes(call)
-    batches, *image, channels = source.shape
-    outputs = shape[4]
     _, heads = window_positions(call, shape[1:4], filter_.shape[:3])
     gaps = steps(call, "dilation")
-    sides = tuple(
-        axis_convolution(size, (taps - 1) * gap + 1, stride, head, length)
-        for size, taps, gap, stride, head, length in zip(
-            image, filter_.shape[:3], gaps, steps(call, "stride"), heads, shape[1:4], strict=True
-        )
-    )
+    choices = []
+    for axis, (stride, gap) in enumerate(zip(steps(call, "stride"), gaps, strict=True)):
+        place = source.shape[1 + axis], (filter_.shape[axis] - 1) * gap + 1, stride
+        parts = parts_of(*place[1:], shape[4]) if gap == 1 else [None]
+        choices.append([axis_convolution(*place, heads[axis], shape[1 + axis], part) for part in parts])
+    parts_with_sums = [
+        (sides, _part_sums(builder, source, filter_, sides, gaps)) for sides in itertools.product(*choices)
+    ]
+
+    def body(n: Expression, z: Expression, y: Expression, x: Expression, o: Expression) -> Expression:
+        total: Expression | None = None
+        for sides, sums in parts_with_sums:
+            found = [side.position_and_phase(at) for side, at in zip(sides, (z, y, x), strict=True)]
+            (down, row, column), phase = (at for at, _ in found), tuple(at for _, at in found)
+            counts = tuple(len(side.phases) for side in sides)
+            image = n * sides[0].positions + down
+            is_part = both(side.computes(each) for side, each in zip(sides, phase, strict=True))
+            channel = linearize(phase, counts) * shape[4] + o
+            each_part = load(sums, (image, row, column, channel), is_part)
+            total = each_part if total is None else total + each_part
+        assert total is not None  # noqa: S101 - some phases have weights
+        return _finish(call, builder, total, o)
+
+    return (builder.compute(shape, body),)
+
+
+def _part_sums(
+    builder: Builder,
+    source: Value,
+    filter_: Value,
+    sides: tuple[AxisConvolution, ...],
+    gaps: tuple[int, ...],
+) -> Value:
+    """Returns the sums of some phases: (batches × depths, heights, widths, phases × channels)."""
+    batches, *image, channels = source.shape
+    outputs = filter_.shape[3]
     depth, height, width = sides
-    phases = tuple(side.stride for side in sides)
+    phases = tuple(len(side.phases) for side in sides)
 
     def slices(number: Expression, y: Expression, x: Expression, coordinate: Expression) -> Expression:
         z = number % depth.positions + coordinate // channels - depth.padding[0]
@@ -117,20 +152,12 @@ def _transpose(call: Call, builder: Builder) -> tuple[Value, ...]:
 
     images = builder.compute((batches * depth.positions, *image[1:], len(depth.taps) * channels), slices)
     kernel = (math.prod(phases) * outputs, len(height.taps), len(width.taps), len(depth.taps) * channels)
-    sums = builder.convolution(
+    return builder.convolution(
         images,
         builder.compute(kernel, weights),
         output=(images.shape[0], height.positions, width.positions, kernel[0]),
         padding=(height.padding, width.padding),
     )
-
-    def body(n: Expression, z: Expression, y: Expression, x: Expression, o: Expression) -> Expression:
-        found = [side.position_and_phase(at) for side, at in zip(sides, (z, y, x), strict=True)]
-        (z, y, x), phase = (position for position, _ in found), (at for _, at in found)
-        total = load(sums, (n * depth.positions + z, y, x, linearize(phase, phases) * outputs + o))
-        return _finish(call, builder, total, o)
-
-    return (builder.compute(shape, body),)
 
 
 LOWERINGS = {
