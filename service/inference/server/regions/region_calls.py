@@ -69,7 +69,8 @@ class RegionCalls:
         self._enabled()
         raise ServiceError(
             Status.INVALID,
-            f"failed to register CUDA shared memory region: {quoted(name)}, GPUs not supported",
+            "failed to register shared memory region: invalid args; failed to register CUDA shared memory region: "
+            f"{quoted(name)}, GPUs not supported",
         )
 
     def unregister_cuda(self) -> Any:

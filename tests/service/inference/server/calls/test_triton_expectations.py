@@ -272,6 +272,22 @@ def test_classes_of_strings(serving: Serving) -> None:
             client.infer("texts", [tensor], outputs=[module.InferRequestedOutput("y", class_count=2)])
 
 
+def test_regions_that_cannot_be_registered(serving: Serving) -> None:
+    with triton_grpc.InferenceServerClient(serving.grpc) as client:
+        unopened = r"\[StatusCode\.INVALID_ARGUMENT\] Unable to open shared memory region: '/neurald_none'"
+        with pytest.raises(InferenceServerException, match=unopened):
+            client.register_system_shared_memory("none", "/neurald_none", 0)
+        words = "failed to register shared memory region.*invalid args.*GPUs not supported"
+        with pytest.raises(InferenceServerException, match=words):
+            client.register_cuda_shared_memory("", b"", 0, 0)
+    unopened = r"\[400\] Unable to open"
+    with (
+        triton_http.InferenceServerClient(serving.http) as web,
+        pytest.raises(InferenceServerException, match=unopened),
+    ):
+        web.register_system_shared_memory("none", "/neurald_none", 8)
+
+
 def test_regions_that_do_not_fit(serving: Serving) -> None:
     handle = shm.create_shared_memory_region("nd_regions", "/nd_regions", 64)
     try:
