@@ -288,7 +288,7 @@ class Reductions:
     def _reduce_along(self, expressions: Sequence[Reduce], along: Axis) -> list[str]:
         """Vectorises reductions along an axis; the lanes are reduced horizontally at the end."""
         addend = byte_sum_of(expressions[0], along, self._target) if len(expressions) == 1 else None
-        count = reduction_lanes(along.extent, self._target) if addend is None else addend.lanes
+        count = addend.lanes if addend else reduction_lanes(along.extent, self._target, expressions)
         v = Vector(self._code, self._target, count)
         # A scalar accumulator reference is the same in all lanes.
         same: dict[Expression, bool] = {

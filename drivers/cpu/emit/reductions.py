@@ -17,6 +17,9 @@ from neurald.drivers.cpu.target.target import Target
 _REGISTERS = 4
 #: Turns of a loop from which on it is worth combining several accumulators after it.
 _MIN_TURNS = 4
+#: Turns from which on each loads several registers of BOOLs. What is behind the last one may be
+#: loaded one by one.
+_MIN_BOOL_TURNS = 16
 #: Shorter axes are not vectorised.
 _MIN_VECTORISED_EXTENT = 4
 #: Cost of a gathered element, in vector loads.
@@ -124,12 +127,28 @@ def reduction_axis(expression: Reduce, target: Target) -> Axis | None:
     return best
 
 
-def reduction_lanes(extent: int, target: Target) -> int:
-    """Returns the number of lanes of a reduction along an axis of this length."""
+def reduction_lanes(extent: int, target: Target, expressions: Sequence[Reduce] = ()) -> int:
+    """Returns the number of lanes of reductions along an axis of this length.
+
+    Args:
+        extent: the length.
+        target: the target of the code.
+        expressions: the reductions; without them, the usual number is returned.
+    """
     lanes = target.lanes(_LANE_BYTES) * _REGISTERS
+    # Instructions that test bytes under a mask wait for the one before.
+    of_bools = target.lanes(Scalar.BOOL.size_bytes) * _REGISTERS
+    if expressions and estimate(extent) >= _MIN_BOOL_TURNS * of_bools and all(map(_has_bools, expressions)):
+        return of_bools
     while lanes > _MIN_VECTORISED_EXTENT and lanes // 2 >= estimate(extent):
         lanes //= 2
     return lanes
+
+
+def _has_bools(expression: Reduce) -> bool:
+    """Returns True if a reduction is one of BOOLs that are in memory."""
+    body = expression.body
+    return isinstance(body, Load) and body.type is Scalar.BOOL and body.guard is None
 
 
 def reduce_lanes(

@@ -230,6 +230,20 @@ def test_limits_of_rows_are_found_in_one_loop(shape: tuple[int, int], kind: Scal
 
 
 @_TARGETS
+@sweep("how", [ReductionOp.ALL, ReductionOp.ANY])
+@sweep("length", [300, 4096, 5000])
+def test_long_rows_of_bools(how: ReductionOp, length: int, target: Target) -> None:
+    """One BOOL decides, at places in the first and the last vector and behind it."""
+    value, row, column = Value((5, length), Scalar.BOOL), axis(5), axis(length)
+    body = reduce(how, (column,), load(value, (row, column)))
+    kernel = Kernel(output=Value((5,), Scalar.BOOL), axes=(row,), body=body)
+    given = np.full(value.shape, how is ReductionOp.ALL)
+    places = [0, 63, length // 2, length - 1]
+    given[range(4), places] ^= True
+    _check(kernel, {value: given}, target)
+
+
+@_TARGETS
 @sweep("kind", [Scalar.FLOAT32, Scalar.FLOAT16])
 @sweep("length", [5, 17, 40, 64, 129, 300])
 @sweep("hows", [(ReductionOp.MAXIMUM,), (ReductionOp.MINIMUM,), (ReductionOp.MINIMUM, ReductionOp.MAXIMUM)])

@@ -65,3 +65,11 @@ def test_there_are_no_more_lanes_than_elements() -> None:
     assert reduction_lanes(33, _TARGET) == 64
     assert reduction_lanes(16, _TARGET) == 16
     assert reduction_lanes(5, _TARGET) == 8
+
+
+def test_long_rows_of_bools_fill_several_registers() -> None:
+    value, along = Value((9000,), Scalar.BOOL), axis(9000)
+    fold = reduce(ReductionOp.ALL, (along,), load(value, (along,)))
+    assert isinstance(fold, Reduce)
+    assert reduction_lanes(9000, _TARGET, [fold]) == 256
+    assert reduction_lanes(900, _TARGET, [fold]) == 64
