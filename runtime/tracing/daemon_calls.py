@@ -157,13 +157,13 @@ class _Stub:
 
 
 def _add_exchange(
-    recorder: Recorder, connection: Any, method: str, stub: _Stub, start: int, exchange: int, end: int
+    recorder: Recorder, calls: Any, method: str, stub: _Stub, start: int, exchange: int, end: int
 ) -> None:
     """Adds what a daemon did for a call that has succeeded."""
     times = stub.times()
     times = None if times is None else times.shifted(start, end)
     if times is not None:
-        host, thread = "" if connection.is_local else connection.host, recorder.thread
+        host, thread = "" if calls.is_local else calls.host, recorder.thread
         for span in _served_spans(recorder, method, exchange, times, host, thread.number, thread.call):
             recorder.add_span(span)
 
@@ -218,17 +218,17 @@ def invoked(recorder: Recorder, invoke: Callable[..., Any]) -> Callable[..., Any
     """Asks the daemon for the times of each call."""
 
     @wraps(invoke)
-    def call(connection: Any, method: str, stub: Any, *arguments: Any) -> Any:
+    def call(calls: Any, method: str, stub: Any, *arguments: Any) -> Any:
         traced, exchange = _Stub(stub), recorder.next_exchange()
         message, timeout_s, metadata, *others = arguments
         asking = (*metadata, trace_header(recorder.trace_id, recorder.thread.call))
         start = time.monotonic_ns()
         try:
-            reply = invoke(connection, method, traced, message, timeout_s, asking, *others)
+            reply = invoke(calls, method, traced, message, timeout_s, asking, *others)
         finally:
             end = time.monotonic_ns()
             recorder.add(f"call {method}", "device", start, {"exchange": exchange}, end)
-        _add_exchange(recorder, connection, method, traced, start, exchange, end)
+        _add_exchange(recorder, calls, method, traced, start, exchange, end)
         return reply
 
     return call
@@ -238,17 +238,17 @@ def streamed(recorder: Recorder, replies: Callable[..., Any]) -> Callable[..., A
     """Asks the daemon for the times of each call with many replies."""
 
     @wraps(replies)
-    def call(connection: Any, method: str, stub: Any, *arguments: Any) -> Iterator[bytes]:
+    def call(calls: Any, method: str, stub: Any, *arguments: Any) -> Iterator[bytes]:
         traced, exchange = _Stub(stub), recorder.next_exchange()
         messages, timeout_s, metadata, *others = arguments
         asking = (*metadata, trace_header(recorder.trace_id, recorder.thread.call))
         start = time.monotonic_ns()
         try:
-            yield from replies(connection, method, traced, messages, timeout_s, asking, *others)
+            yield from replies(calls, method, traced, messages, timeout_s, asking, *others)
         finally:
             end = time.monotonic_ns()
             recorder.add(f"call {method}", "device", start, {"exchange": exchange}, end)
-        _add_exchange(recorder, connection, method, traced, start, exchange, end)
+        _add_exchange(recorder, calls, method, traced, start, exchange, end)
 
     return call
 

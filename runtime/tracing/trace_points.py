@@ -291,8 +291,8 @@ TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
         ("neurald.hal.rpc.client.rings.ring_peer", "RingPeer", "submit", daemon_calls.SUBMITTED),
         ("neurald.hal.rpc.client.rings.ring_peer", "RingPeer", "_completed", daemon_calls.COMPLETED),
         ("neurald.hal.rpc.client.connection", "Connection", "_through_kept_call", daemon_calls.kept),
-        ("neurald.hal.rpc.client.connection", "Connection", "_invoke", daemon_calls.invoked),
-        ("neurald.hal.rpc.client.connection", "Connection", "_replies", daemon_calls.streamed),
+        ("neurald.hal.rpc.client.client_calls", "ClientCalls", "invoke", daemon_calls.invoked),
+        ("neurald.hal.rpc.client.client_calls", "ClientCalls", "replies", daemon_calls.streamed),
     )
 )
 

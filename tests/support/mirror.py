@@ -326,6 +326,8 @@ COVERED_BY: Mapping[str, str] = {
     "hal/rpc/client/burst.py": "tests/hal/rpc/test_burst.py",
     "hal/rpc/client/channel.py": "tests/hal/rpc/server/test_channel.py",
     "hal/rpc/client/connection.py": "tests/hal/rpc/client/test_device.py",
+    "hal/rpc/client/memory_transfer.py": "tests/hal/rpc/client/test_device.py",
+    "hal/rpc/client/client_calls.py": "tests/hal/rpc/client/test_lying_daemon.py",
     "hal/rpc/client/fenced_execution.py": "tests/hal/execution/test_fenced_execution.py",
     "hal/execution/pending.py": "tests/hal/rpc/client/rings/test_ring_execution.py",
     "hal/rpc/client/rings/ring.py": "tests/hal/rpc/test_ring.py",

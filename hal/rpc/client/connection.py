@@ -1,4 +1,4 @@
-"""A client's connection to a daemon: one session, its calls, and the transfer of memories."""
+"""A client's connection to a daemon: one session, and its calls."""
 
 import contextlib
 import socket
@@ -16,14 +16,12 @@ from google.protobuf.message import Message
 from neurald._proto import device_pb2
 from neurald._proto.device_pb2_grpc import DeviceStub
 from neurald.hal.errors import (
-    BadData,
     BadState,
     Cancelled,
     DeadObject,
     Error,
     MissedDeadlineTransient,
     OpFailed,
-    ResourceExhaustedPersistent,
     UnavailableDevice,
 )
 from neurald.hal.memory.pool import Memory, SharedMemory
@@ -36,13 +34,14 @@ from neurald.hal.rpc.client.background_calls import (
     BACKGROUND_TIMEOUT_S,
     NO_CALL,
     BackgroundQueue,
-    PendingCalls,
     run_background_calls,
 )
 from neurald.hal.rpc.client.carried_answer import CarriedAnswer
 from neurald.hal.rpc.client.channel import ChannelClient
+from neurald.hal.rpc.client.client_calls import ClientCalls, call_timeout_s
 from neurald.hal.rpc.client.connection_life import ConnectionLife
 from neurald.hal.rpc.client.kept_stream import CANCELLED_UNDER_WAY, KeptStream
+from neurald.hal.rpc.client.memory_transfer import MemoryTransfer
 from neurald.hal.rpc.client.rings.ring_pool import RingPool
 from neurald.hal.rpc.transport.access_token import client_token, token_metadata
 from neurald.hal.rpc.transport.data_chunks import Packer, part_bytes
@@ -50,30 +49,19 @@ from neurald.hal.rpc.transport.data_message import encode_in_parts
 from neurald.hal.rpc.transport.status import (
     CHUNK_BYTES,
     CLIENT_OPTIONS,
-    MAX_MESSAGE_BYTES,
     ONE_REPLY,
     SESSION_KEY,
-    error_from,
-    is_lost,
 )
 from neurald.hal.rpc.transport.tls_credentials import channel_credentials
 from neurald.hal.rpc.transport.tls_files import TlsContent
 from neurald.hal.sync.cancellation import Cancellation
-from neurald.hal.sync.deadline import remaining_s
 from neurald.hal.sync.fence import Fence
 
 _SERVICE: Final = f"/{device_pb2.DESCRIPTOR.services_by_name['Device'].full_name}"
 _EXECUTE_WITH_DATA: Final = f"{_SERVICE}/ExecuteWithData"
 _EXECUTE_EACH: Final = f"{_SERVICE}/ExecuteEach"
-#: Memory is sent in pieces of this size: a daemon keeps a buffer for as much as a connection
-#: receives at once.
-_PART_BYTES: Final = CHUNK_BYTES // 4
 #: How long a live daemon may take to open a session. A stopped one is noticed sooner.
 CONNECT_TIMEOUT_S = 10.0
-#: How long to wait for the daemon's own error after a deadline.
-_SLACK_S = 0.05
-#: Bytes reserved for other fields of a message than its large one.
-_ENVELOPE_BYTES = 1 << 16
 
 
 class Connection:
@@ -114,14 +102,12 @@ class Connection:
         activate(address, limit_s)
         token = _token(address, token_file, tls)
         self._access = token_metadata(token)
-        self._metadata: tuple[tuple[str, str], ...] = ()
         self._address = address
-        self._is_closed = False
         self.bytes_per_s = 0.0
         self._side_channel: ChannelClient | None = None
         self._stream: Any = None
-        self._pending_calls = PendingCalls()
         self.life = life = ConnectionLife(f"the daemon at {address}")
+        self._calls = ClientCalls(address, life)
         # The thread must not refer to this object, since it waits for the end of this object.
         self._background_calls = BackgroundQueue()
         self.rings = RingPool(self)
@@ -136,10 +122,10 @@ class Connection:
                 args=(
                     self._background_calls,
                     self._stub,
-                    self._metadata,
+                    self._calls.metadata,
                     cleanup.pop_all(),
                     life,
-                    self._pending_calls,
+                    self._calls.pending,
                     self.rings,
                 ),
                 name=f"neurald connection to {address}",
@@ -187,23 +173,27 @@ class Connection:
             cleanup.callback(self._side_channel.close)
             self.life.call_at_end(self._side_channel.shut_down)
             session = self._side_channel.session
-        self._metadata = (*self._access, (SESSION_KEY, session.hex()))
-        self._kept = KeptStream(partial(execute_each, metadata=self._metadata))
+        self._calls.metadata = (*self._access, (SESSION_KEY, session.hex()))
+        self._kept = KeptStream(partial(execute_each, metadata=self._calls.metadata))
         cleanup.callback(self._kept.close)
         self.description = self._first_call(limit_s) if description is None else description
         self.rings.takes_ongoing_requests = self.description.takes_ongoing_requests
-        watch = self._stub.Watch(device_pb2.WatchRequest(), metadata=self._metadata)
+        self._calls.is_local = self.is_local
+        self._transfer = MemoryTransfer(
+            self._calls, self._stub, self._side_channel, self._background_calls, packs=self.carries_data
+        )
+        watch = self._stub.Watch(device_pb2.WatchRequest(), metadata=self._calls.metadata)
         cleanup.callback(watch.cancel)
         self.life.watch(watch)
 
     def _first_call(self, limit_s: float) -> device_pb2.DescribeReply:
-        with self._failures("Describe"):
+        with self._calls.failures("Describe"):
             message = device_pb2.DescribeRequest()
-            metadata = self._metadata or self._access
+            metadata = self._calls.metadata or self._access
             reply: device_pb2.DescribeReply = self._stub.Describe(
-                message, timeout=_timeout(limit_s), metadata=metadata
+                message, timeout=call_timeout_s(limit_s), metadata=metadata
             )
-        self._require_answer("Describe", reply)
+        self._calls.require_answer("Describe", reply)
         return reply
 
     def _open_session(self, cleanup: contextlib.ExitStack, end_s: float) -> bytes:
@@ -214,7 +204,7 @@ class Connection:
         timer.daemon = True
         timer.start()
         try:
-            with self._failures():
+            with self._calls.failures():
                 reply = next(stream, None)
         finally:
             timer.cancel()
@@ -230,7 +220,7 @@ class Connection:
     @property
     def host(self) -> str:
         """The place of the daemon, for messages."""
-        return str(self._address)
+        return self._calls.host
 
     @property
     def peer(self) -> int:
@@ -240,7 +230,7 @@ class Connection:
     @property
     def is_open(self) -> bool:
         """True if neither side has ended the session, as far as is known here."""
-        if self._is_closed or self.life.is_over:
+        if self._calls.is_closed or self.life.is_over:
             return False
         return (
             self._side_channel.is_open if self._side_channel is not None else bool(self._stream.is_active())
@@ -249,7 +239,7 @@ class Connection:
     @property
     def is_closed(self) -> bool:
         """True if this side has closed the connection."""
-        return self._is_closed
+        return self._calls.is_closed
 
     def call(
         self,
@@ -277,29 +267,24 @@ class Connection:
             Error: the daemon's error.
         """
         silence_s = answer_silence.limit_of(method) if deadline_s is None else None
-        limit_s = _timeout(deadline_s) if silence_s is None else silence_s
+        limit_s = call_timeout_s(deadline_s) if silence_s is None else silence_s
         try:
-            with self._failures(method):
-                self._require_sendable(message)
+            with self._calls.failures(method):
+                self._calls.require_sendable(message)
                 stub = getattr(self._stub, method)
-                reply = self._invoke(method, stub, message, limit_s, self._metadata, cancellation)
-            self._require_answer(method, reply)
+                reply = self._calls.invoke(method, stub, message, limit_s, self._calls.metadata, cancellation)
+            self._calls.require_answer(method, reply)
         except grpc.FutureCancelledError:
-            self._release(tokens)
+            self._transfer.release(tokens)
             raise Cancelled(f"the execution was cancelled while {method} was under way") from None
         except Error as error:
-            self._release(tokens)
+            self._transfer.release(tokens)
             if silence_s is not None and isinstance(error, MissedDeadlineTransient):
                 raise OpFailed(
                     f"the daemon at {self._address} has not answered {method} in {limit_s:g} s"
                 ) from None
             raise
         return reply
-
-    def _require_answer(self, method: str, reply: Any) -> None:
-        """Raises OpFailed if the daemon ended a call without a message, a success for gRPC."""
-        if reply is None:
-            raise OpFailed(f"the daemon at {self._address} has ended {method} without an answer")
 
     @property
     def carries_data(self) -> bool:
@@ -338,14 +323,14 @@ class Connection:
         is_short = all(sum(pool.size for pool in pools) <= part for pools in (contents, results))
         # Device buffers may hold what a second execution would change again.
         may_repeat = len(request.request.pools) == len(contents) + len(results)
-        timeout_s = _timeout(deadline_s)
+        timeout_s = call_timeout_s(deadline_s)
 
         def messages() -> Iterator[bytes]:
             return encode_in_parts(first, Packer(self.bytes_per_s).chunks(contents, part), part)
 
         try:
-            with self._failures("Execute"):
-                self._require_sendable(first)
+            with self._calls.failures("Execute"):
+                self._calls.require_sendable(first)
                 if (
                     may_repeat
                     and (is_short or takes_parts)
@@ -376,15 +361,15 @@ class Connection:
         has_one_reply: bool,
     ) -> Iterator[bytes]:
         """Executes a request by a call of its own, and yields the replies."""
-        method, metadata = "ExecuteWithData", self._metadata
+        method, metadata = "ExecuteWithData", self._calls.metadata
         if not has_one_reply:
-            yield from self._replies(
+            yield from self._calls.replies(
                 method, self._execute_in_parts, messages, timeout_s, metadata, cancellation
             )
             return
         (data,) = messages
         stub, metadata = self._execute_at_once, (*metadata, ONE_REPLY)
-        reply = self._invoke(method, stub, data, timeout_s, metadata, cancellation)
+        reply = self._calls.invoke(method, stub, data, timeout_s, metadata, cancellation)
         if reply is not None:  # otherwise the daemon ended the call without a message
             yield reply
 
@@ -402,50 +387,6 @@ class Connection:
         """
         del first
         return self._kept.exchange(messages, answer.take, cancellation)
-
-    def _invoke(
-        self,
-        method: str,
-        stub: Any,
-        message: Any,
-        timeout_s: float | None,
-        metadata: tuple[tuple[str, str], ...],
-        cancellation: Cancellation | None = None,
-    ) -> Any:
-        """Makes a call with one reply; traces replace this method.
-
-        Args:
-            method: name of the call in the contract.
-            stub: makes it.
-            message: the request, or an iterator of its parts.
-            timeout_s: the time limit of the call.
-            metadata: the metadata of the call.
-            cancellation: ends the call.
-        """
-        del method
-        if cancellation is None:
-            return stub(message, timeout=timeout_s, metadata=metadata)
-        future = stub.future(message, timeout=timeout_s, metadata=metadata)
-        with cancellation.calling(future.cancel):
-            return future.result()
-
-    def _replies(
-        self,
-        method: str,
-        stub: Any,
-        messages: Iterator[bytes],
-        timeout_s: float | None,
-        metadata: tuple[tuple[str, str], ...],
-        cancellation: Cancellation | None = None,
-    ) -> Iterator[bytes]:
-        """Makes a call with many replies; see `_invoke`."""
-        del method
-        call = stub(messages, timeout=timeout_s, metadata=metadata)
-        with _cancelling(call, cancellation):
-            first = next(call, None)
-            if first is not None:
-                yield first
-                yield from answer_silence.rest_of_answer(call)
 
     def call_in_background(self, method: str, message: Message) -> None:
         """Makes a call in another thread, and ignores the reply. Finalizers may call this."""
@@ -475,7 +416,7 @@ class Connection:
         """
         if self._side_channel is None:
             raise OpFailed(f"the daemon at {self._address} has no side channel, which fences need")
-        with self._failures():
+        with self._calls.failures():
             return self._side_channel.register_fence(fence)
 
     def wait_for(self, fence: Fence, deadline_s: float | None) -> None:
@@ -487,8 +428,8 @@ class Connection:
         """
         if self._side_channel is None:
             raise OpFailed(f"the daemon at {self._address} has no side channel, which fences need")
-        with self._failures():
-            if not self._side_channel.wait_for(fence, _timeout(deadline_s)):
+        with self._calls.failures():
+            if not self._side_channel.wait_for(fence, call_timeout_s(deadline_s)):
                 raise MissedDeadlineTransient(f"the daemon at {self._address} has not signalled in time")
 
     def send_memories(
@@ -497,66 +438,18 @@ class Connection:
         deadline_s: float | None = None,
         cancellation: Cancellation | None = None,
     ) -> list[bytes]:
-        """Sends memories to the daemon, without a copy if possible; returns tokens for one call.
+        """Sends memories to the daemon; see `MemoryTransfer.send`."""
+        return self._transfer.send(memories, self.bytes_per_s, deadline_s, cancellation)
 
-        Args:
-            memories: the memories.
-            deadline_s: the deadline on the clock of `time.monotonic()`.
-            cancellation: ends this.
-
-        Raises:
-            Cancelled: `cancellation` was cancelled before the daemon had all memories.
-            DeadObject: the daemon is gone.
-            Error: the daemon refuses a memory.
-        """
-        tokens: list[bytes] = []
-        try:
-            for memory in memories:
-                tokens.append(self._send_memory(memory, deadline_s, cancellation))
-        except Error:
-            self._release(tokens)
-            raise
-        return tokens
-
-    def _release(self, tokens: Sequence[bytes]) -> None:
-        if tokens:
-            self.call_in_background("ReleaseMemory", device_pb2.ReleaseMemoryRequest(memories=tokens))
-
-    def _send_memory(
-        self, memory: Memory, deadline_s: float | None, cancellation: Cancellation | None
-    ) -> bytes:
-        if self._side_channel is not None and isinstance(memory, SharedMemory):
-            with self._failures():
-                token = self._side_channel.register(memory, deadline_s, cancellation)
-            self._release(self._side_channel.take_unused())
-            return token
-
-        packer = Packer(self.bytes_per_s)
-
-        def parts() -> Iterator[device_pb2.WriteMemoryRequest]:
-            yield device_pb2.WriteMemoryRequest(size_bytes=memory.size)
-            for offset in range(0, memory.size, _PART_BYTES):
-                chunk = memory.view(offset, min(_PART_BYTES, memory.size - offset))
-                yield (
-                    device_pb2.WriteMemoryRequest(packed=packer.pack(chunk).message)
-                    if self.carries_data
-                    else device_pb2.WriteMemoryRequest(chunk=chunk.tobytes())
-                )
-
-        try:
-            with self._failures():
-                reply = self._invoke(
-                    "WriteMemory",
-                    self._stub.WriteMemory,
-                    parts(),
-                    _timeout(deadline_s),
-                    self._metadata,
-                    cancellation,
-                )
-        except grpc.FutureCancelledError:
-            raise Cancelled("the execution was cancelled while its memory was sent") from None
-        self._require_answer("WriteMemory", reply)
-        return bytes(reply.memory)
+    def read_memory(
+        self,
+        token: bytes,
+        target: Memory,
+        deadline_s: float | None = None,
+        cancellation: Cancellation | None = None,
+    ) -> None:
+        """Copies a memory of the daemon; see `MemoryTransfer.read`."""
+        self._transfer.read(token, target, deadline_s, cancellation)
 
     def open_ring(
         self,
@@ -568,103 +461,14 @@ class Connection:
         """Sends the daemon its end of a ring; see `ChannelClient.open_ring`."""
         if self._side_channel is None:
             raise BadState("a ring needs a daemon on this host")
-        with self._failures():
+        with self._calls.failures():
             self._side_channel.open_ring(connection, memory, deadline_s, cancellation)
-
-    def read_memory(
-        self,
-        token: bytes,
-        target: Memory,
-        deadline_s: float | None = None,
-        cancellation: Cancellation | None = None,
-    ) -> None:
-        """Copies a memory of the daemon to one of the same size.
-
-        Args:
-            token: the token of the daemon's memory.
-            target: the memory to fill.
-            deadline_s: the deadline on the clock of `time.monotonic()`.
-            cancellation: ends this.
-
-        Raises:
-            Cancelled: `cancellation` was cancelled before all bytes arrived.
-            DeadObject: the daemon is gone.
-            BadData: the daemon sent more bytes, or none in a part.
-            OpFailed: the daemon sent fewer bytes, or nothing for long.
-            Error: the daemon's error.
-        """
-        message = device_pb2.ReadMemoryRequest(memory=token)
-        offset = 0
-        try:
-            with self._failures():
-                stream = self._stub.ReadMemory(message, timeout=_timeout(deadline_s), metadata=self._metadata)
-                with _cancelling(stream, cancellation):
-                    for part in answer_silence.rest_of_answer(stream):
-                        if not part.chunk and target.size:
-                            raise BadData(
-                                f"the daemon at {self._address} sent a part of a memory without bytes"
-                            )
-                        target.view(offset, len(part.chunk))[:] = part.chunk
-                        offset += len(part.chunk)
-        except grpc.FutureCancelledError:
-            self._release((token,))
-            raise Cancelled("the execution was cancelled while its results were received") from None
-        except Error:
-            self._release((token,))
-            raise
-        if offset != target.size:
-            raise OpFailed(
-                f"the daemon at {self._address} sent {offset} bytes of a memory; {target.size} are expected"
-            )
 
     def close(self) -> None:
         """Ends the session; calls under way end with DeadObject."""
-        self._is_closed = True
+        self._calls.is_closed = True
         self._end()
         self._thread.join(BACKGROUND_TIMEOUT_S)
-
-    def _require_sendable(self, message: Message) -> None:
-        size = message.ByteSize()
-        if size > MAX_MESSAGE_BYTES - _ENVELOPE_BYTES:
-            raise ResourceExhaustedPersistent(
-                f"{message.DESCRIPTOR.name} has {size} bytes; {MAX_MESSAGE_BYTES - _ENVELOPE_BYTES} "
-                "can be sent; put large constants into a memory"
-            )
-
-    @contextlib.contextmanager
-    def _failures(self, method: str = "") -> Iterator[None]:
-        """Converts failures of a call, or of the side channel, to errors.
-
-        Args:
-            method: name of the call; empty for the side channel.
-        """
-        if self.life.is_over:  # in a child of this process, too, which must not touch its parent's channel
-            raise self.life.death(method)
-        try:
-            with self._pending_calls:
-                yield
-        except grpc.RpcError as failure:
-            # A client that had a session and is unauthenticated now has reached a daemon started
-            # since.
-            if is_lost(failure) or (self._metadata and failure.code() is grpc.StatusCode.UNAUTHENTICATED):
-                self.life.lose(failure)
-                error: Error = self.life.death(method)
-            else:
-                error = error_from(failure, f"the daemon at {self._address}")
-        except DeadObject as failure:
-            error = self.life.death(method, f"is gone: {failure}")
-        except ValueError:  # gRPC raises it for a channel that was closed
-            if not self._is_closed and not self.life.is_over:
-                raise
-            error = self.life.death(method, "is no longer connected")
-        else:
-            return
-        try:
-            raise error from None
-        finally:
-            # The error refers to this frame, so the frame must not refer to it: callers' frames
-            # hold memory.
-            del error
 
 
 def _token(address: Address, token_file: Path | None, tls: TlsContent | None) -> bytes | None:
@@ -683,27 +487,3 @@ def _channel(address: Address, tls: TlsContent | None) -> grpc.Channel:
     # The certificate is for the host as the user spells it.
     name = ("grpc.ssl_target_name_override", address.host)
     return grpc.secure_channel(target, channel_credentials(tls), (*CLIENT_OPTIONS, name))
-
-
-def _timeout(deadline_s: float | None) -> float | None:
-    left = remaining_s(deadline_s)
-    return None if left is None else left + _SLACK_S
-
-
-@contextlib.contextmanager
-def _cancelling(call: Any, cancellation: Cancellation | None) -> Iterator[None]:
-    """Cancels a call with many replies if its execution is cancelled during the context.
-
-    Raises:
-        grpc.FutureCancelledError: it was cancelled.
-    """
-    if cancellation is None:
-        yield
-        return
-    try:
-        with cancellation.calling(call.cancel):
-            yield
-    except grpc.RpcError:
-        if cancellation.is_cancelled and call.cancelled():
-            raise grpc.FutureCancelledError from None
-        raise

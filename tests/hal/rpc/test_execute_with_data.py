@@ -206,8 +206,8 @@ def exchange(
 ) -> int:
     """Makes a call of any messages; returns the number of replies."""
     connection = model.connection
-    metadata = (*connection._metadata, *metadata)
-    with connection._failures("Execute"):
+    metadata = (*connection._calls.metadata, *metadata)
+    with connection._calls.failures("Execute"):
         return len(list(connection._stub.ExecuteWithData(iter(messages), metadata=metadata, timeout=10)))
 
 
@@ -319,7 +319,9 @@ def test_a_client_that_stalls_is_cut_off(
         yield first
         hold.wait(20)
 
-    call = model.connection._stub.ExecuteWithData(slowly(), metadata=model.connection._metadata, timeout=30)
+    call = model.connection._stub.ExecuteWithData(
+        slowly(), metadata=model.connection._calls.metadata, timeout=30
+    )
     with pytest.raises(grpc.RpcError):
         list(call)
     hold.set()
@@ -476,7 +478,7 @@ def test_what_a_kept_call_refuses(
     run(model, 4)
     with grpc.insecure_channel(server.address.target) as channel:
         execute: Any = channel.stream_stream(f"/{SERVICE}/ExecuteEach")
-        replies = execute(iter([message]), metadata=model.connection._metadata)
+        replies = execute(iter([message]), metadata=model.connection._calls.metadata)
         with pytest.raises(grpc.RpcError) as caught:
             next(replies)
         assert caught.value.code() is code
@@ -490,7 +492,7 @@ def test_what_a_kept_call_refuses(
 def kept_call(model: RemotePreparedModel, channel: grpc.Channel, messages: Iterable[Any]) -> Any:
     execute: Any = channel.stream_stream(f"/{SERVICE}/ExecuteEach")
     encoded = (each.SerializeToString() for each in messages)
-    return execute(encoded, metadata=model.connection._metadata, timeout=30)
+    return execute(encoded, metadata=model.connection._calls.metadata, timeout=30)
 
 
 def in_parts(model: RemotePreparedModel, size: int, part_bytes: int) -> list[Any]:

@@ -8,6 +8,7 @@ from google.protobuf.message import Message
 
 from neurald.hal.memory.pool import Memory
 from neurald.hal.rpc.client.carried_answer import CarriedAnswer
+from neurald.hal.rpc.client.client_calls import ClientCalls
 from neurald.hal.rpc.client.connection import Connection
 
 
@@ -26,16 +27,16 @@ class Traffic:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.messages_sent = self.bytes_sent = self.bytes_received = 0
-        invoke, replies, kept = Connection._invoke, Connection._replies, Connection._through_kept_call
+        invoke, replies, kept = ClientCalls.invoke, ClientCalls.replies, Connection._through_kept_call
         read_memory, take = Connection.read_memory, CarriedAnswer.take
 
-        def counted_invoke(own: Connection, method: str, stub: Any, message: Any, *rest: Any) -> Any:
+        def counted_invoke(own: ClientCalls, method: str, stub: Any, message: Any, *rest: Any) -> Any:
             reply = invoke(own, method, stub, self._counted(message), *rest)
             if isinstance(reply, Message):  # others are counted when an answer takes them
                 self.bytes_received += reply.ByteSize()
             return reply
 
-        def counted_replies(own: Connection, method: str, stub: Any, messages: Any, *rest: Any) -> Any:
+        def counted_replies(own: ClientCalls, method: str, stub: Any, messages: Any, *rest: Any) -> Any:
             return replies(own, method, stub, self._each(messages), *rest)
 
         def counted_exchange(own: Connection, first: Any, messages: Any, *rest: Any) -> bool:
@@ -52,8 +53,8 @@ class Traffic:
             self.bytes_received += len(data)
             return take(own, data)
 
-        monkeypatch.setattr(Connection, "_invoke", counted_invoke)
-        monkeypatch.setattr(Connection, "_replies", counted_replies)
+        monkeypatch.setattr(ClientCalls, "invoke", counted_invoke)
+        monkeypatch.setattr(ClientCalls, "replies", counted_replies)
         monkeypatch.setattr(Connection, "_through_kept_call", counted_exchange)
         monkeypatch.setattr(Connection, "read_memory", counted_read)
         monkeypatch.setattr(CarriedAnswer, "take", counted_take)

@@ -19,6 +19,7 @@ from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.client import answer_silence
 from neurald.hal.rpc.client.carried_answer import CarriedAnswer
+from neurald.hal.rpc.client.client_calls import ClientCalls
 from neurald.hal.rpc.client.connection import Connection
 from neurald.hal.rpc.client.device import connect
 from neurald.hal.rpc.server.server import DeviceServer
@@ -119,10 +120,10 @@ class Liar:
 @pytest.fixture
 def liar(monkeypatch: pytest.MonkeyPatch) -> Liar:
     found = Liar()
-    invoke, first_call, take = Connection._invoke, Connection._first_call, CarriedAnswer.take
+    invoke, first_call, take = ClientCalls.invoke, Connection._first_call, CarriedAnswer.take
 
-    def lying_invoke(connection: Connection, method: str, *arguments: Any) -> Any:
-        reply = invoke(connection, method, *arguments)
+    def lying_invoke(calls: ClientCalls, method: str, *arguments: Any) -> Any:
+        reply = invoke(calls, method, *arguments)
         return reply if isinstance(reply, bytes) else found.reply(method, reply)
 
     def lying_first_call(connection: Connection, limit_s: float) -> Any:
@@ -133,7 +134,7 @@ def liar(monkeypatch: pytest.MonkeyPatch) -> Liar:
         changed = found.reply("ExecuteWithData", message)
         return take(answer, data if changed is message else changed.SerializeToString())
 
-    monkeypatch.setattr(Connection, "_invoke", lying_invoke)
+    monkeypatch.setattr(ClientCalls, "invoke", lying_invoke)
     monkeypatch.setattr(Connection, "_first_call", lying_first_call)
     monkeypatch.setattr(CarriedAnswer, "take", lying_take)
     monkeypatch.setattr(answer_silence, "MAX_SILENCE_S", 0.2)
