@@ -128,15 +128,25 @@ class Runner:
         ), memory
 
     def _inputs_of(self, order: RunOrder, arena: memoryview) -> list[Array]:
-        """Returns the inputs of a run as arrays, after checking that they fit the model."""
+        """Returns the inputs of a run as arrays, after checking that they fit the model.
+
+        Raises:
+            BadData: what is wrong, with the strings of all inputs.
+        """
         inputs: list[Array] = []
+        faults: list[str] = []
         for given, description in zip(order.inputs, self._model.description.inputs, strict=True):
             if given.kind != description.kind:
                 raise BadData(f"the input {description.name} is {given.kind}; {description.kind} is expected")
-            array = given.in_arena(
-                arena, f" for inference input '{description.name}' for model '{self._model.name}'"
-            )
-            inputs.append(array.copy() if self._copies and not array.dtype.hasobject else array)
+            owner = f" for inference input '{description.name}' for model '{self._model.name}'"
+            try:
+                array = given.in_arena(arena, owner)
+            except BadData as error:
+                faults.append(str(error))
+            else:
+                inputs.append(array.copy() if self._copies and not array.dtype.hasobject else array)
+        if faults:
+            raise BadData("; ".join(faults))
         return inputs
 
     def _repeated(self, bound: BoundRun, key: tuple[Any, ...]) -> bool:

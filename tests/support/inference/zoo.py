@@ -35,6 +35,19 @@ def reshaping(kind: str = "FLOAT32", count: int = 4) -> bytes:
     return file.build()
 
 
+def two_texts(count: int = 4) -> bytes:
+    """Returns a model that gives its strings a and b of shape (1, count) as c and d of (count,)."""
+    file = TfliteModel()
+    graph = file.subgraph()
+    shape = graph.tensor((1,), "INT32", data=np.array([count], np.int32))
+    inputs = tuple(graph.tensor((1, count), "STRING", name=name) for name in "ab")
+    outputs = tuple(graph.tensor((count,), "STRING", name=name) for name in "cd")
+    for x, y in zip(inputs, outputs, strict=True):
+        graph.operator("RESHAPE", (x, shape), (y,), "ReshapeOptions", NewShape=[count])
+    graph.inputs, graph.outputs = inputs, outputs
+    return file.build()
+
+
 def one_row() -> bytes:
     """Returns a model that gives its input x of shape (1, n), for any n, as y of that shape."""
     file = TfliteModel()

@@ -31,6 +31,7 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     zoo.write_plain(folder, "texts", zoo.reshaping("STRING"))
     zoo.write_plain(folder, "text", zoo.reshaping("STRING", 1))
     zoo.write_plain(folder, "single", zoo.reshaping(count=1))
+    zoo.write_plain(folder, "two", zoo.two_texts())
     zoo.write_plain(folder, "many", zoo.reshaping("STRING", 300_000))
     optional = 'input [ { name: "a" data_type: TYPE_INT32 dims: [ 1, 4 ] optional: true } ]'
     zoo.write_model(folder, "half", zoo.addition(), config=optional)
@@ -121,6 +122,28 @@ def test_missing_inputs_are_named(serving: Serving) -> None:
                 client.infer("pair", inputs)
             assert message in str(caught.value)
             assert caught.value.status() == "StatusCode.INVALID_ARGUMENT"
+
+
+def test_all_strings_that_are_not_whole_are_named(serving: Serving) -> None:
+    """Triton names one of them, in no certain order."""
+    tensors = []
+    for name, count in (("a", 2), ("b", 4), ("a", 4), ("b", 5)):
+        tensor = triton_grpc.InferInput(name, [1, count], "BYTES")
+        tensor.set_data_from_numpy(np.full((1, count), b"x", object))
+        tensors.append(tensor.set_shape([1, 4]))
+    few, four, right, many = tensors
+    short = "expected 4 string elements for inference input 'a' for model 'two', got 2"
+    long = "unexpected number of string elements 5 for inference input 'b' for model 'two', expecting 4"
+    with triton_grpc.InferenceServerClient(serving.grpc) as client:
+        for inputs, message in (
+            ([few, four], short),
+            ([right, many], long),
+            ([few, many], f"{short}; {long}"),
+        ):
+            with pytest.raises(InferenceServerException) as caught:
+                client.infer("two", inputs)
+            assert caught.value.message() == message
+        assert client.infer("two", [right, four]).as_numpy("d").tolist() == [b"x"] * 4
 
 
 def test_many_strings_as_elements(serving: Serving) -> None:
