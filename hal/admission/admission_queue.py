@@ -382,12 +382,23 @@ class AdmissionQueue:
         """Starts an execution that is in no queue, and for which room was taken."""
         lane.served_at = now
         ticket.beside = len(self._running)
+        ticket.left = self._left(now) if self._running and ticket.deadline_s is not None else None
         self._running.add(ticket)
         for usage in (ticket.client, ticket.client.user):
             usage.waiting -= 1
             usage.start(now)
         ticket.started_at = now
         ticket.has_room = True
+
+    def _left(self, now: float) -> float | None:
+        """Returns how much is left of what runs, in times of one alone; None if that is unknown."""
+        left = 0.0
+        for ticket in self._running:
+            alone_s = 0.0 if ticket.pace is None else ticket.pace.alone_s
+            if not alone_s:
+                return None
+            left += max(0.0, 1.0 - (now - (ticket.started_at or now)) / alone_s)
+        return left
 
     def _end(self, ticket: Ticket, now: float) -> None:
         assert ticket.started_at is not None  # noqa: S101 - only a running execution ends
@@ -396,7 +407,7 @@ class AdmissionQueue:
             alone_s = ticket.pace.alone_s
             slowdown = (now - ticket.started_at) / alone_s if alone_s else None
             is_late = ticket.deadline_s is not None and time.monotonic() >= ticket.deadline_s
-            self._overlap.add(slowdown, ticket.beside, is_late=is_late)
+            self._overlap.add(slowdown, ticket.beside, left=ticket.left, is_late=is_late)
         client.note_end(now - ticket.started_at, now)
         client.lanes[ticket.priority].served_at = now
         self._running.discard(ticket)

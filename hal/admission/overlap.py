@@ -13,6 +13,8 @@ _TRIALS: Final = 2
 _BETWEEN_TRIALS: Final = 16
 #: Executions run one after another if each delays the next ones by this share of its time.
 _SERIAL: Final = 0.8
+#: What others have left says nothing if it is less than this share of an execution.
+_MIN_LEFT: Final = 0.2
 
 
 class Overlap:
@@ -33,13 +35,18 @@ class Overlap:
         """True if the device runs one execution after another, or if one is to run alone."""
         return self._delay > _SERIAL or self._trials > 0
 
-    def add(self, slowdown: float | None, beside: int, *, is_late: bool = False) -> None:
+    def add(
+        self, slowdown: float | None, beside: int, *, left: float | None = None, is_late: bool = False
+    ) -> None:
         """Adds an execution.
 
         Args:
             slowdown: its time, in relation to that of one which is alone; None if that is not
                 known.
             beside: how many executions ran when it began.
+            left: how much of these was left then, about, where one of them counts as 1; None if
+                that is not known. A late execution that waited for the rest of another one shows
+                that they run one after another, however short the rest was.
             is_late: whether its deadline had passed when it ended.
         """
         self._since_trials += 1
@@ -51,7 +58,8 @@ class Overlap:
             self._trials, self._since_trials = _TRIALS, 0
         if slowdown is None:
             return
-        delay = min(1.0, max(0.0, (slowdown - 1.0) / beside))
+        others = left if is_late and left is not None and left >= _MIN_LEFT else beside
+        delay = min(1.0, max(0.0, (slowdown - 1.0) / others))
         self._delay += _WEIGHT * (delay - self._delay)
         if self._delay > _SERIAL:
             self._delay = 1.0  # so that it is not forgotten soon

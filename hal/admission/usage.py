@@ -221,6 +221,7 @@ class Ticket:
         pace: the pace of the executions of its model; None if it is not known.
         deadline_s: the deadline on the clock of `time.monotonic()`; None for no limit.
         beside: how many executions ran when it began.
+        left: how much of these was left then, about; None if that is not known.
     """
 
     __slots__ = (
@@ -228,6 +229,7 @@ class Ticket:
         "client",
         "deadline_s",
         "has_room",
+        "left",
         "pace",
         "priority",
         "queued_at",
@@ -256,6 +258,7 @@ class Ticket:
         self.pace = pace
         self.deadline_s = deadline_s
         self.beside = 0
+        self.left: float | None = None
 
     def note_end(self) -> None:
         """Notes that it has ended, in the pace of its model."""
