@@ -246,13 +246,12 @@ def _reads_of(kernel: Kernel, product: GemmView) -> _Reads:
     is_vector = product.column_step == 0 or product.columns % 4 == 0
     if not is_vector or value4_function(kernel, values) is None:
         return _Reads(columns={}, ahead=None)
-    lines = kernel.shape[-1]
     columns = {
         value: is_of_batch
         for value, is_of_batch in column_reads(kernel, product.rows).items()
         if value is not product.left
         # Chunks of 16 bytes are copied.
-        and (lines if is_of_batch else product.column_step) * value.type.size_bytes % 16 == 0
+        and (kernel.shape[-1] if is_of_batch else product.column_step) * value.type.size_bytes % 16 == 0
     }
     return _Reads(columns=columns, ahead=element_read(kernel))
 
