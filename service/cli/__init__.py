@@ -41,6 +41,7 @@ from neurald.service.cli.models.inspect import inspect
 from neurald.service.cli.models.run import run
 from neurald.service.cli.models.verify import verify
 from neurald.service.cli.options.service import ServeCommand
+from neurald.service.console.interrupts import interrupt_soon
 from neurald.service.sandbox.mode import OWN_PROCESS
 
 #: If this variable is set, unexpected errors are shown with a traceback.
@@ -55,7 +56,6 @@ _TYPER_PREFIX = "Error: "
 
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141
-_INTERRUPT_DELAY_S = 0.01
 
 
 class _Commands(TyperGroup):
@@ -293,10 +293,7 @@ def _interrupt_again(unraisable: "sys.UnraisableHookArgs") -> None:
     if unraisable.exc_type is not KeyboardInterrupt:
         sys.__unraisablehook__(unraisable)
         return
-    import signal
-    import threading
-
-    threading.Timer(_INTERRUPT_DELAY_S, os.kill, (os.getpid(), signal.SIGINT)).start()
+    interrupt_soon()
 
 
 def _reopen_closed_streams() -> None:

@@ -4,9 +4,9 @@ Python may leave a module locked, or half made, if an exception is raised while 
 imported. Other threads that import it then wait for ever, and so does the end of the process.
 """
 
+import _thread
 import os
 import signal
-import threading
 import time
 from types import FrameType
 from typing import Final
@@ -26,16 +26,24 @@ def interrupt_after_imports() -> None:
         signal.signal(signal.SIGINT, _interrupted)
 
 
+def interrupt_soon() -> None:
+    """Repeats Ctrl-C in a moment. Signal handlers and finalizers may call this."""
+    # `threading` takes locks, which the interrupted code may hold.
+    _thread.start_new_thread(_interrupt_later, ())
+
+
+def _interrupt_later() -> None:
+    time.sleep(_PAUSE_S)
+    os.kill(os.getpid(), signal.SIGINT)
+
+
 def _interrupted(number: int, frame: FrameType | None) -> None:
     global _first_s
     now = time.monotonic()
     if _is_importing(frame):
         _first_s = _first_s or now
         if now - _first_s < _MAX_IMPORT_S:
-            again = threading.Timer(_PAUSE_S, os.kill, (os.getpid(), number))
-            # The process may end first.
-            again.daemon = True
-            again.start()
+            interrupt_soon()
             return
     _first_s = 0.0
     signal.default_int_handler(number, frame)

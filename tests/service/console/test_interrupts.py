@@ -60,6 +60,18 @@ def test_outside_of_imports_it_comes_at_once() -> None:
         interrupts._interrupted(signal.SIGINT, None)
 
 
+def test_an_import_that_starts_a_thread(tmp_path: Path) -> None:
+    """`threading` holds a lock then, which it would wait for if it started another one."""
+    module = "import os, signal, threading\nwith threading._active_limbo_lock:\n"
+    module += "    os.kill(os.getpid(), signal.SIGINT)\nis_whole = True\n"
+    (tmp_path / "interrupted.py").write_text(module)
+    (tmp_path / "program.py").write_text(_PROGRAM)
+    ran = subprocess.run(
+        [sys.executable, tmp_path / "program.py"], capture_output=True, text=True, timeout=60
+    )
+    assert (ran.stdout, ran.stderr, ran.returncode) == ("True\n", "", 0)
+
+
 def test_an_import_that_has_no_end_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interrupts, "_MAX_IMPORT_S", 0.02)
     monkeypatch.syspath_prepend(tmp_path)
