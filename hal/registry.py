@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 GROUP = "neurald.drivers"
+#: What each device has.
+_MEMBERS = tuple(name for name in vars(Device) if not name.startswith("_"))
 BUILT_IN = {
     "cpu": "neurald.drivers.cpu.device:create",
     "opencl": "neurald.drivers.opencl.device:create",
@@ -74,8 +76,13 @@ def create_device(driver: str) -> Device:
         raise
     except Exception as error:
         raise UnavailableDevice(f"driver {driver}: {type(error).__name__}: {error}") from error
-    if not all(hasattr(device, name) for name in ("name", "supported_operations", "prepare_model")):
-        raise BadData(f"driver {driver} returned a {type(device).__name__}; a device is expected")
+    # Properties are not evaluated, which may take long, unless an object only finds them so.
+    lacking = [name for name in _MEMBERS if not (hasattr(type(device), name) or hasattr(device, name))]
+    if lacking:
+        raise BadData(
+            f"driver {driver} returned a {type(device).__name__}; a device is expected, see "
+            f"neurald.hal.device.Device, and it lacks {', '.join(lacking)}"
+        )
     return cast(Device, device)
 
 

@@ -11,6 +11,7 @@ from support.models.addition import AddingDevice
 from support.sweeps import sweep
 
 import neurald.hal.registry as registry
+from neurald.hal.device import Device
 from neurald.hal.errors import BadData, OutOfMemory, UnavailableDevice
 from neurald.hal.model.types import DeviceType
 from neurald.hal.process.activation import OTHER_SOCKETS
@@ -101,6 +102,23 @@ def test_drivers_that_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UnavailableDevice, match=r"RuntimeError: libOpenCL.so.1 is missing"):
         registry.create_device("support.models.addition:broken")
     assert registry.create_device("support.models.addition:Factory.create").name == "adder"
+
+
+def test_devices_that_lack_something(monkeypatch: pytest.MonkeyPatch) -> None:
+    import support.models.addition as addition
+
+    members = {name: None for name in vars(Device) if not name.startswith("_")}
+    lacking = type("Lacking", (), {name: None for name in members if name not in ("type", "allocate")})
+    monkeypatch.setattr(addition, "lacking", lacking, raising=False)
+    with pytest.raises(BadData, match=r"returned a Lacking; .* it lacks type, allocate$"):
+        registry.create_device("support.models.addition:lacking")
+
+    class Wrapped:
+        def __getattr__(self, name: str) -> object:
+            return members[name]
+
+    monkeypatch.setattr(addition, "wrapped", Wrapped, raising=False)
+    assert isinstance(registry.create_device("support.models.addition:wrapped"), Wrapped)
 
 
 def test_running_daemons(directory: Path) -> None:
