@@ -358,7 +358,7 @@ def _new_depthwise_routine(
         work_items=plan.images * plan.units,
         cost_ns=cost_ns(plan.cycles, arguments),
         declarations=frozenset(writer.code.declarations),
-        scratch_bytes=plan.layout.packed_bytes,
+        scratch_bytes=writer.scratch_bytes,
         label=f"{plan.scheme.label}, depthwise, {plan.rows} rows at once",
         operations=kernel.operations,
         subroutines=frozenset(writer.code.subroutines),

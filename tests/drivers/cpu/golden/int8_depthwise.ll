@@ -138,7 +138,7 @@ declare <8 x i32> @llvm.smin.v8i32(<8 x i32>, <8 x i32>)
 declare <8 x i32> @llvm.x86.avx2.pmadd.wd(<16 x i16>, <16 x i16>)
 declare i64 @llvm.smin.i64(i64, i64)
 declare void @s18b5a871487f1281(ptr, ptr, ptr, i64, i64, i64, i64, i64, i64, i64, i64, i64, i64)
-define void @ka5e2e91fb165a18f(ptr noalias %a0, ptr noalias %a1, ptr noalias %a2, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
+define void @k63865e61d5da3135(ptr noalias %a0, ptr noalias %a1, ptr noalias %a2, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
   br label %v1.before
 v1.before:
   br label %v1
@@ -180,13 +180,13 @@ v22:
   %v23 = phi i64 [ 0, %v22.before ], [ %v340, %v22.next ]
   %v24 = mul i64 %v23, 32
   %v25 = getelementptr i8, ptr %v20, i64 %v24
-  %v26 = call ptr asm "", "=r,0"(ptr %v25)
-  %v27 = add i64 %v21, %v23
+  %v26 = add i64 %v21, %v23
+  %v27 = call ptr asm "", "=r,0"(ptr %v25)
   %v28 = load <8 x i32>, ptr %v12, align 32
   %v29 = getelementptr i8, ptr %v12, i64 32
   %v30 = load <8 x i32>, ptr %v29, align 32
-  %v31 = load <16 x i16>, ptr %v26, align 2
-  %v32 = getelementptr i8, ptr %v26, i64 160
+  %v31 = load <16 x i16>, ptr %v27, align 2
+  %v32 = getelementptr i8, ptr %v27, i64 160
   %v33 = load <16 x i16>, ptr %v32, align 2
   %v34 = bitcast <16 x i16> %v31 to <16 x i16>
   %v35 = bitcast <16 x i16> %v33 to <16 x i16>
@@ -218,9 +218,9 @@ v22:
   %v61 = bitcast <8 x i32> %v60 to <16 x i16>
   %v62 = call <8 x i32> @llvm.x86.avx2.pmadd.wd(<16 x i16> %v50, <16 x i16> %v61)
   %v63 = add <8 x i32> %v30, %v62
-  %v64 = getelementptr i8, ptr %v26, i64 32
+  %v64 = getelementptr i8, ptr %v27, i64 32
   %v65 = load <16 x i16>, ptr %v64, align 2
-  %v66 = getelementptr i8, ptr %v26, i64 192
+  %v66 = getelementptr i8, ptr %v27, i64 192
   %v67 = load <16 x i16>, ptr %v66, align 2
   %v68 = bitcast <16 x i16> %v65 to <16 x i16>
   %v69 = bitcast <16 x i16> %v67 to <16 x i16>
@@ -252,9 +252,9 @@ v22:
   %v95 = bitcast <8 x i32> %v94 to <16 x i16>
   %v96 = call <8 x i32> @llvm.x86.avx2.pmadd.wd(<16 x i16> %v84, <16 x i16> %v95)
   %v97 = add <8 x i32> %v63, %v96
-  %v98 = getelementptr i8, ptr %v26, i64 64
+  %v98 = getelementptr i8, ptr %v27, i64 64
   %v99 = load <16 x i16>, ptr %v98, align 2
-  %v100 = getelementptr i8, ptr %v26, i64 224
+  %v100 = getelementptr i8, ptr %v27, i64 224
   %v101 = load <16 x i16>, ptr %v100, align 2
   %v102 = bitcast <16 x i16> %v99 to <16 x i16>
   %v103 = bitcast <16 x i16> %v101 to <16 x i16>
@@ -286,9 +286,9 @@ v22:
   %v129 = bitcast <8 x i32> %v128 to <16 x i16>
   %v130 = call <8 x i32> @llvm.x86.avx2.pmadd.wd(<16 x i16> %v118, <16 x i16> %v129)
   %v131 = add <8 x i32> %v97, %v130
-  %v132 = getelementptr i8, ptr %v26, i64 320
+  %v132 = getelementptr i8, ptr %v27, i64 320
   %v133 = load <16 x i16>, ptr %v132, align 2
-  %v134 = getelementptr i8, ptr %v26, i64 480
+  %v134 = getelementptr i8, ptr %v27, i64 480
   %v135 = load <16 x i16>, ptr %v134, align 2
   %v136 = bitcast <16 x i16> %v133 to <16 x i16>
   %v137 = bitcast <16 x i16> %v135 to <16 x i16>
@@ -320,9 +320,9 @@ v22:
   %v163 = bitcast <8 x i32> %v162 to <16 x i16>
   %v164 = call <8 x i32> @llvm.x86.avx2.pmadd.wd(<16 x i16> %v152, <16 x i16> %v163)
   %v165 = add <8 x i32> %v131, %v164
-  %v166 = getelementptr i8, ptr %v26, i64 352
+  %v166 = getelementptr i8, ptr %v27, i64 352
   %v167 = load <16 x i16>, ptr %v166, align 2
-  %v168 = getelementptr i8, ptr %v26, i64 512
+  %v168 = getelementptr i8, ptr %v27, i64 512
   %v169 = load <16 x i16>, ptr %v168, align 2
   %v170 = bitcast <16 x i16> %v167 to <16 x i16>
   %v171 = bitcast <16 x i16> %v169 to <16 x i16>
@@ -354,9 +354,9 @@ v22:
   %v197 = bitcast <8 x i32> %v196 to <16 x i16>
   %v198 = call <8 x i32> @llvm.x86.avx2.pmadd.wd(<16 x i16> %v186, <16 x i16> %v197)
   %v199 = add <8 x i32> %v165, %v198
-  %v200 = getelementptr i8, ptr %v26, i64 384
+  %v200 = getelementptr i8, ptr %v27, i64 384
   %v201 = load <16 x i16>, ptr %v200, align 2
-  %v202 = getelementptr i8, ptr %v26, i64 544
+  %v202 = getelementptr i8, ptr %v27, i64 544
   %v203 = load <16 x i16>, ptr %v202, align 2
   %v204 = bitcast <16 x i16> %v201 to <16 x i16>
   %v205 = bitcast <16 x i16> %v203 to <16 x i16>
@@ -488,11 +488,11 @@ v22:
   %v331 = shufflevector <16 x i8> %v330, <16 x i8> poison, <16 x i32> <i32 0, i32 1, i32 2, i32 3, i32 8, i32 9, i32 10, i32 11, i32 4, i32 5, i32 6, i32 7, i32 12, i32 13, i32 14, i32 15>
   %v332 = shufflevector <8 x i8> %v289, <8 x i8> %v329, <16 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7, i32 8, i32 9, i32 10, i32 11, i32 12, i32 13, i32 14, i32 15>
   %v333 = shufflevector <16 x i8> %v332, <16 x i8> poison, <16 x i32> <i32 0, i32 1, i32 2, i32 3, i32 8, i32 9, i32 10, i32 11, i32 4, i32 5, i32 6, i32 7, i32 12, i32 13, i32 14, i32 15>
-  %v334 = mul i64 %v27, 16
+  %v334 = mul i64 %v26, 16
   %v335 = getelementptr i8, ptr %a0, i64 %v334
   %v336 = call ptr asm "", "=r,0"(ptr %v335)
   store <16 x i8> %v331, ptr %v336, align 1
-  %v337 = add i64 %v27, 3
+  %v337 = add i64 %v26, 3
   %v338 = call ptr asm "", "=r,0"(ptr %v335)
   %v339 = getelementptr i8, ptr %v338, i64 48
   store <16 x i8> %v333, ptr %v339, align 1

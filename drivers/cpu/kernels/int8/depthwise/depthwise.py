@@ -13,11 +13,11 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import Epilogue, parameter_names, pointer_names
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
-from neurald.drivers.cpu.kernels.common.addressing import address, multiple, opaque
+from neurald.drivers.cpu.kernels.common.addressing import address, multiple, opaque, total
 from neurald.drivers.cpu.kernels.int8.depthwise.interleaving import Addresses, Interleaving
 from neurald.drivers.cpu.kernels.int8.depthwise.micro_kernel import DepthwiseMicroKernel
 from neurald.drivers.cpu.kernels.int8.depthwise.plan import ChannelBlock, DepthwisePlan
-from neurald.drivers.cpu.kernels.int8.depthwise.rolling_rows import rolling_row, write_rolling
+from neurald.drivers.cpu.kernels.int8.depthwise.rolling_rows import shared_positions, write_rolling
 from neurald.drivers.cpu.kernels.int8.epilogue.epilogue import QuantizedEpilogue
 from neurald.drivers.cpu.kernels.int8.epilogue.stores import store_lanes
 from neurald.drivers.cpu.kernels.int8.packing.input_packing import InputPacker
@@ -45,6 +45,25 @@ class DepthwiseWriter:
         self._blocks = InputPacker(self.code, plan.layout, source=source, zero=zero, padding=self._weights)
         self._interleaving = Interleaving(self.code, plan)
         self._sums = DepthwiseMicroKernel(self.code, plan, epilogue)
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Size of scratch memory, for inputs and for the sums of a tile."""
+        plan, size = self._plan, self._plan.layout.packed_bytes
+        if self._epilogue.is_stored or not self._shares_tiles:
+            return size
+        tiles = [each for each in plan.channel_blocks if not plan.is_rolling(each)]
+        sums = max((plan.pixels(each) * each.channels for each in tiles), default=0)
+        return size + sums * self._sums.element_bytes
+
+    @property
+    def _shares_tiles(self) -> bool:
+        """True if subroutines compute the sums of tiles, and loops what is left of their results.
+
+        Written out, they would take most of the time to compile, but tiles of several rows are up
+        to a tenth faster then.
+        """
+        return self._plan.rows == 1
 
     @cached_property
     def _generic_epilogue(self) -> Epilogue:
@@ -131,13 +150,57 @@ class DepthwiseWriter:
             if plan.width % pixels:
                 column = v.call("llvm.smin", "i64", column, str(plan.width - pixels))
             step = plan.layout.columns.stride * plan.layout.pixel_bytes
-            window = self._window(address(code, source, multiple(code, column, step)))
+            start = address(code, source, multiple(code, column, step))
             at = v.binary("add", "i64", position, column)
-            inputs = partial(self._interleaving.words, channel_block, window)
-            totals = self._sums.totals(channel_block, pixels, weights, inputs)
-            words = self._sums.epilogue_constants(channel_block, weights)
-            for pixel, rows in enumerate(totals):
-                self._finish(channel_block, rows, words, at, pixel, channel)
+            if not self._shares_tiles:
+                self._write_tile(channel_block, start, weights, channel, at, pixels)
+            elif self._epilogue.is_stored:
+                self._call_shared(channel_block, start, weights, self._place(at, channel), pixels)
+            else:
+                self._write_spilled(channel_block, start, weights, channel, at, pixels)
+
+    def _write_tile(
+        self,
+        channel_block: ChannelBlock,
+        source: str,
+        weights: str,
+        channel: str,
+        position: str,
+        pixels: int,
+    ) -> None:
+        """Writes out a tile."""
+        inputs = partial(self._interleaving.words, channel_block, self._window(source))
+        totals = self._sums.totals(channel_block, pixels, weights, inputs)
+        words = self._sums.epilogue_constants(channel_block, weights)
+        for pixel, rows in enumerate(totals):
+            self._finish(channel_block, rows, words, position, pixel, channel)
+
+    def _write_spilled(
+        self,
+        channel_block: ChannelBlock,
+        source: str,
+        weights: str,
+        channel: str,
+        position: str,
+        pixels: int,
+    ) -> None:
+        """Stores the sums of a tile to scratch memory, and computes the results in a loop."""
+        code = self.code
+        totals = address(code, "%scratch", str(self._plan.layout.packed_bytes))
+        pitch = channel_block.channels * self._sums.element_bytes
+        self._call_shared(channel_block, source, weights, (totals, pitch, 0), pixels)
+        with code.loop("0", str(pixels)) as loop:
+            sums = address(code, totals, multiple(code, loop.index, pitch))
+            self._write_results(channel_block, sums, total(code, position, loop.index), channel)
+
+    def _write_results(self, channel_block: ChannelBlock, sums: str, at: str, channel: str) -> None:
+        """Writes the results of a position from spilled sums."""
+        code, lanes, element = self.code, self._scheme.lanes, self._sums.element
+        for each, mask in self._vectors(channel_block):
+            place = address(code, sums, str(each * lanes * self._sums.element_bytes))
+            part = code.fresh(f"load <{lanes} x {element}>, ptr {place}, align {self._sums.element_bytes}")
+            axes = (at, self._single.binary("add", "i64", channel, str(each * lanes)))
+            self._generic_epilogue.write(part, axes, lanes, mask)
 
     def _write_rolling(
         self, channel_block: ChannelBlock, source: str, weights: str, channel: str, position: str
@@ -145,12 +208,7 @@ class DepthwiseWriter:
         """Writes the positions one after another; see `rolling_rows`."""
         plan, code, layout = self._plan, self.code, self._plan.layout
         if self._epilogue.is_stored and channel_block.vectors > 1:
-            row = rolling_row(plan, self._epilogue, channel_block)
-            size = self._epilogue.kernel.output.type.size_bytes
-            pitch = plan.channels * size
-            to = address(code, self._output, multiple(code, position, pitch), multiple(code, channel, size))
-            sizes = (layout.rows.dilation * layout.row_bytes, layout.pixel_bytes, pitch, plan.width * pitch)
-            code.call(row, source, weights, to, *(str(each) for each in (*sizes, plan.width)))
+            self._call_shared(channel_block, source, weights, self._place(position, channel), None)
             return
         constants = self._sums.epilogue_constants(channel_block, weights)
 
@@ -174,6 +232,33 @@ class DepthwiseWriter:
             count=str(plan.width),
             finish=finish,
         )
+
+    def _place(self, position: str, channel: str) -> tuple[str, int, int]:
+        """Returns the address of a result, and the distances of positions and of rows."""
+        size = self._sums.element_bytes
+        pitch = self._plan.channels * size
+        offset = multiple(self.code, position, pitch)
+        place = address(self.code, self._output, offset, multiple(self.code, channel, size))
+        return place, pitch, self._plan.width * pitch
+
+    def _call_shared(
+        self,
+        channel_block: ChannelBlock,
+        source: str,
+        weights: str,
+        place: tuple[str, int, int],
+        pixels: int | None,
+    ) -> None:
+        """Calls the subroutine of a tile of `pixels` positions, or of all positions of a row.
+
+        Results are stored to `place`, see `_place`.
+        """
+        plan, layout = self._plan, self._plan.layout
+        sizes = [layout.rows.dilation * layout.row_bytes, layout.pixel_bytes, *place[1:]]
+        if pixels is None:
+            sizes.append(plan.width)
+        subroutine = shared_positions(plan, self._epilogue, channel_block, pixels)
+        self.code.call(subroutine, source, weights, place[0], *map(str, sizes))
 
     def _window(self, start: str) -> Addresses:
         """Returns the addresses of a window that begins at a pointer."""
@@ -213,13 +298,7 @@ class DepthwiseWriter:
             to = address(code, base, str(number * plan.channels * size))
             store_lanes(code, whole, element, channel_block.channels, to, stored_channels)
             return
-        mask = None
-        for each in range(channel_block.vectors):
-            left = stored_channels - each * lanes
-            if left <= 0:
-                break
-            if left < lanes:
-                mask = "<" + ", ".join(f"i1 {int(lane < left)}" for lane in range(lanes)) + ">"
+        for each, mask in self._vectors(channel_block):
             part = whole
             if channel_block.vectors > 1:
                 kind = f"<{channel_block.channels} x {element}>"
@@ -227,3 +306,15 @@ class DepthwiseWriter:
                 part = code.fresh(f"shufflevector {kind} {whole}, {kind} poison, <{lanes} x i32> <{picked}>")
             axes = (at, self._single.binary("add", "i64", channel, str(each * lanes)))
             self._generic_epilogue.write(part, axes, lanes, mask)
+
+    def _vectors(self, channel_block: ChannelBlock) -> Iterator[tuple[int, str | None]]:
+        """Yields the vectors of a block with channels of the output, and masks of partial ones."""
+        lanes = self._plan.scheme.lanes
+        for each in range(channel_block.vectors):
+            left = min(channel_block.channels, self._plan.channels) - each * lanes
+            if left <= 0:
+                return
+            mask = None
+            if left < lanes:
+                mask = "<" + ", ".join(f"i1 {int(lane < left)}" for lane in range(lanes)) + ">"
+            yield each, mask

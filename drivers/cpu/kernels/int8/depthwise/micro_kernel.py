@@ -9,6 +9,7 @@ from neurald.drivers.cpu.kernels.common.addressing import address
 from neurald.drivers.cpu.kernels.int8.depthwise.interleaving import Interleaving
 from neurald.drivers.cpu.kernels.int8.depthwise.plan import ChannelBlock, DepthwisePlan
 from neurald.drivers.cpu.kernels.int8.epilogue.epilogue import QuantizedEpilogue
+from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES
 
 #: Number of vectors that are narrowed together, which restores the order of channels.
 _PACKED_VECTORS = 4
@@ -34,6 +35,12 @@ class DepthwiseMicroKernel:
         """LLVM type of results, or of sums if these are not rescaled."""
         rescaling = self._epilogue.rescaling
         return "i32" if rescaling is None else f"i{8 * rescaling.type.size_bytes}"
+
+    @property
+    def element_bytes(self) -> int:
+        """Size of such an element."""
+        rescaling = self._epilogue.rescaling
+        return WORD_BYTES if rescaling is None else rescaling.type.size_bytes
 
     def constants_bytes(self, channel_block: ChannelBlock) -> int:
         """Size of a channel block's constants."""

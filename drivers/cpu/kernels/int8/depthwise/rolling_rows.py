@@ -1,12 +1,14 @@
-"""Computes rows of a quantised depthwise convolution position by position.
+"""Computes positions of a quantised depthwise convolution: rows one by one, or tiles at once.
 
-Each position reuses the columns that previous ones have loaded and interleaved.
+In a row, each position reuses the columns that previous ones have loaded and interleaved.
 
-If only a rescaling follows the sums, a row is a subroutine that takes sizes as arguments and is
-shared by all kernels with the same window.
+A row that only a rescaling follows is a subroutine that takes sizes as arguments and is shared by
+all kernels with the same window. So is a tile, whose results are stored to scratch memory if more
+follows.
 """
 
 from collections.abc import Callable, Hashable
+from functools import partial
 from typing import TypeAlias
 
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -30,9 +32,9 @@ Finish: TypeAlias = Callable[[str, int, list[list[str]]], None]
 
 #: Parameters: addresses of the first window, the channel block's constants and the first result;
 #: distances in bytes of a window's rows, of pixels, of output positions and of output rows; and the
-#: number of positions.
-_POINTERS, _SIZES = ("%source", "%weights", "%to"), ("%row", "%pixel", "%pitch", "%line", "%count")
-_PARAMETERS = (*(("ptr", each) for each in _POINTERS), *(("i64", each) for each in _SIZES))
+#: number of positions of a row.
+_POINTERS, _SIZES = ("%source", "%weights", "%to"), ("%row", "%pixel", "%pitch", "%line")
+_COUNT = "%count"
 #: Size of the subroutine cache, the oldest first.
 _CACHE_SIZE = 128
 _cache: dict[Hashable, Subroutine] = {}
@@ -88,29 +90,38 @@ def write_rolling(
         loop.results = [each for word, column in kept for each in known[word, column + further]]
 
 
-def rolling_row(plan: DepthwisePlan, epilogue: QuantizedEpilogue, channel_block: ChannelBlock) -> Subroutine:
-    """Returns the subroutine for the positions of a unit; the epilogue must only rescale."""
-    assert epilogue.rescaling is not None  # noqa: S101 - see the docstring
-    plan, channel_block = _common(plan, channel_block), replace(channel_block, first=0, count=1)
-    key = plan, channel_block, epilogue.rescaling.form
+def shared_positions(
+    plan: DepthwisePlan, epilogue: QuantizedEpilogue, channel_block: ChannelBlock, pixels: int | None
+) -> Subroutine:
+    """Returns the subroutine that stores the sums of positions, rescaled if the epilogue does so.
+
+    Args:
+        plan: the plan of the kernel.
+        epilogue: the epilogue of the kernel.
+        channel_block: the channels.
+        pixels: number of positions of a tile; None for a row whose length is an argument, see
+            `DepthwisePlan.is_rolling`.
+    """
+    positions = plan.positions_per_iteration(channel_block) if pixels is None else pixels
+    plan, channel_block = _common(plan, channel_block, positions), replace(channel_block, first=0, count=1)
+    form = None if epilogue.rescaling is None else epilogue.rescaling.form
+    key = plan, channel_block, epilogue.rows, form, pixels
     known = _cache.get(key)
     if known is None:
         while len(_cache) >= _CACHE_SIZE:
             _cache.pop(next(iter(_cache)), None)
-        known = _cache[key] = _rolling_row(plan, epilogue, channel_block)
+        known = _cache[key] = _new_positions(plan, epilogue, channel_block, pixels)
     return known
 
 
-def _common(plan: DepthwisePlan, channel_block: ChannelBlock) -> DepthwisePlan:
+def _common(plan: DepthwisePlan, channel_block: ChannelBlock, positions: int) -> DepthwisePlan:
     """Returns a plan with only the properties that the subroutine depends on."""
     rows, columns = plan.layout.rows, plan.layout.columns
     layout = replace(
         plan.layout,
         type=Scalar.INT8,
         rows=WindowDimension(length=0, positions=0, taps=rows.taps),
-        columns=replace(
-            columns, length=0, padding_before=0, positions=plan.positions_per_iteration(channel_block)
-        ),
+        columns=replace(columns, length=0, padding_before=0, positions=positions),
         channels=1,
         repeat=1,
         pixel_elements=1,
@@ -122,10 +133,13 @@ def _common(plan: DepthwisePlan, channel_block: ChannelBlock) -> DepthwisePlan:
     return replace(plan, layout=layout, images=1, channels=stored, channel_blocks=())
 
 
-def _rolling_row(plan: DepthwisePlan, epilogue: QuantizedEpilogue, channel_block: ChannelBlock) -> Subroutine:
+def _new_positions(
+    plan: DepthwisePlan, epilogue: QuantizedEpilogue, channel_block: ChannelBlock, pixels: int | None
+) -> Subroutine:
     source, weights, start = _POINTERS
-    row, pixel, pitch, line, count = _SIZES
-    code = Instructions((*_POINTERS, *_SIZES))
+    row, pixel, pitch, line = _SIZES
+    sizes = _SIZES if pixels is not None else (*_SIZES, _COUNT)
+    code = Instructions((*_POINTERS, *sizes))
     v, sums = Vector(code, plan.scheme.target, 1), DepthwiseMicroKernel(code, plan, epilogue)
     words, stored = sums.epilogue_constants(channel_block, weights), plan.channels
 
@@ -145,12 +159,25 @@ def _rolling_row(plan: DepthwisePlan, epilogue: QuantizedEpilogue, channel_block
         return at
 
     def finish(index: str, after: int, totals: list[list[str]]) -> None:
-        position = address(code, start, v.binary("mul", "i64", index, pitch), times(pitch, after))
+        before = "0" if index == "0" else v.binary("mul", "i64", index, pitch)
+        position = address(code, start, before, times(pitch, after))
         for number, each in enumerate(sums.results(channel_block, totals, words)):
             to = address(code, position, times(line, number))
             store_lanes(code, each, sums.element, channel_block.channels, to, stored)
 
-    write_rolling(
-        code, plan, epilogue, channel_block, weights=weights, windows=windows, count=count, finish=finish
-    )
-    return subroutine_of(code, _PARAMETERS)
+    if pixels is None:
+        write_rolling(
+            code,
+            plan,
+            epilogue,
+            channel_block,
+            weights=weights,
+            windows=windows,
+            count=_COUNT,
+            finish=finish,
+        )
+    else:
+        inputs = partial(Interleaving(code, plan).words, channel_block, windows("0"))
+        for number, each in enumerate(sums.totals(channel_block, pixels, weights, inputs)):
+            finish("0", number, each)
+    return subroutine_of(code, [*(("ptr", each) for each in _POINTERS), *(("i64", each) for each in sizes)])

@@ -1,9 +1,13 @@
 """Quantised depthwise convolutions give the graph's integers and stay inside their memory."""
 
 import pytest
+from support.cpu.native import RUNNABLE
 from support.cpu.quantized_sums import TYPES, QuantizedSums, check, two_targets, types_and_targets
 from support.sweeps import sweep
 
+from neurald.drivers.compiler.ir.builder import Builder
+from neurald.drivers.compiler.ir.expression import load
+from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.kernels.select import routine_for
 from neurald.drivers.cpu.target.target import TARGETS, Target
 
@@ -107,6 +111,36 @@ def test_rows_of_different_sizes_share_a_subroutine(target: Target) -> None:
     assert first.name != second.name
     assert first.subroutines
     assert first.subroutines == second.subroutines
+
+
+@sweep("target", TARGETS.values(), ids=lambda target: target.name)
+def test_tiles_of_different_sizes_share_a_subroutine(target: Target) -> None:
+    """Windows of many columns do not fit in registers, so that positions are no rolling rows."""
+    found = []
+    for channels, width, is_rescaled in ((64, 24, True), (192, 48, True), (128, 24, False)):
+        sums = QuantizedSums(1)
+        case = sums.depthwise(
+            (1, 1, width, channels),
+            (1, 15, channels),
+            (1, 1, width, channels),
+            sums.rescaled() if is_rescaled else _products,
+            padding=((0, 0), (7, 7)),
+        )
+        if target in RUNNABLE:
+            check(case, target, channels)
+        routine = routine_for(case.kernel, target)
+        assert routine is not None
+        found.append(routine)
+    first, second, other = found
+    assert first.subroutines
+    assert first.subroutines == second.subroutines
+    assert other.subroutines
+    assert other.scratch_bytes > first.scratch_bytes
+
+
+def _products(builder: Builder, sums: Value) -> Value:
+    """Computes results of sums that are not only rescaled."""
+    return builder.compute(sums.shape, lambda *at: load(sums, at) * (load(sums, at) & 7))
 
 
 def test_channels_that_are_left_need_no_code_of_their_own() -> None:
