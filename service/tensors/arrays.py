@@ -7,6 +7,8 @@ names. Strings are stored as arrays of NumPy's bytes and text types.
 
 import io
 import math
+import os
+import stat
 import struct
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -278,10 +280,22 @@ def write_outputs(path: Path, slots: Sequence[Slot], arrays: Sequence[Array]) ->
     """
     stored = [_to_write(np.asarray(array), slot) for slot, array in zip(slots, arrays, strict=True)]
     # numpy.savez reserves the names `file` and `allow_pickle` for its own arguments.
-    with open_output(path) as file, zipfile.ZipFile(file, "w") as archive:
+    with open_output(path) as file, zipfile.ZipFile(_sought(file), "w") as archive:
         for slot, array in zip(slots, stored, strict=True):
             with archive.open(f"{slot.key}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, array, allow_pickle=False)
+
+
+class _Stream:
+    """A device or pipe, whose position is not told: devices say that it is always 0."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.write, self.flush = file.write, file.flush
+
+
+def _sought(file: IO[bytes]) -> Any:
+    """Returns a file for `zipfile`, which goes back to the sizes of members where it can."""
+    return file if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else _Stream(file)
 
 
 def _to_write(array: Array, slot: Slot) -> Array:

@@ -75,6 +75,11 @@ def test_pipes_that_nobody_reads_are_refused(tmp_path: Path, writer: str) -> Non
             WRITERS[writer](pipe)
 
 
+def test_outputs_go_to_a_device() -> None:
+    operand = Operand(type=OperandType.TENSOR_FLOAT32, dimensions=(3,))
+    write_outputs(Path(os.devnull), [Slot(key="out", alias="out", operand=operand)], [np.ones(3, np.float32)])
+
+
 def test_outputs_go_to_the_reader_of_a_pipe(tmp_path: Path) -> None:
     """More than a pipe holds, through a file that cannot be sought."""
     pipe, copy = tmp_path / "pipe", tmp_path / "copy.npz"
