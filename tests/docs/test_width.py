@@ -1,4 +1,4 @@
-"""Prose of pages ends by column 100, as ruff demands of docstrings and comments (W505)."""
+"""Prose of pages and comments of LLVM IR end by column 100, as ruff demands of Python (W505)."""
 
 import re
 import subprocess
@@ -8,8 +8,14 @@ from support.sweeps import sweep
 
 ROOT = Path(__file__).parents[2]
 MAX_COLUMNS = 100
-_LISTED = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True)
-PAGES = _LISTED.stdout.split()
+
+
+def _listed(pattern: str) -> list[str]:
+    command = ["git", "ls-files", pattern]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+
+
+PAGES, SOURCES = _listed("*.md"), _listed("drivers/*.ll")
 _BLOCK = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 #: A heading, a row of a table, an image or a reason of `support.snippets` must be one line.
 _ONE_LINE = re.compile(r" *(#|\||!\[|<!-- not run: )")
@@ -25,6 +31,12 @@ def _long_lines(text: str) -> list[str]:
 @sweep("page", PAGES)
 def test_prose_is_not_wide(page: str) -> None:
     assert not _long_lines((ROOT / page).read_text(encoding="utf-8"))
+
+
+@sweep("source", SOURCES)
+def test_comments_of_ir_are_not_wide(source: str) -> None:
+    lines = (ROOT / source).read_text(encoding="utf-8").split("\n")
+    assert not [line for line in lines if len(line) > MAX_COLUMNS and line.lstrip().startswith(";")]
 
 
 def test_only_prose_is_checked() -> None:

@@ -1,5 +1,5 @@
-; Returns the object of the string that a reference refers to; that of the empty string, which is the
-; first constant, if there is none.
+; Returns the object of the string that a reference refers to; that of the empty string, which is
+; the first constant, if there is none.
 define internal ptr @${PREFIX}_string(ptr %sources, i64 %reference) nounwind {
   %source = lshr i64 %reference, $POSITION_BITS
   %position = and i64 %reference, $POSITION_MASK
@@ -26,8 +26,8 @@ missing:
   ret ptr %empty
 }
 
-; Returns the word at an offset in a string, without the bytes behind the string. The word is read as a
-; whole: strings begin at multiples of 8 bytes, and memory ends at such multiples.
+; Returns the word at an offset in a string, without the bytes behind the string. The word is read
+; as a whole: strings begin at multiples of 8 bytes, and memory ends at such multiples.
 define internal i64 @${PREFIX}_word(ptr %bytes, i64 %at, i64 %length) nounwind alwaysinline {
   %p.word = getelementptr i8, ptr %bytes, i64 %at
   %word = load i64, ptr %p.word, align 8

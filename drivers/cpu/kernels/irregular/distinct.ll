@@ -2,11 +2,11 @@
 ;
 ; %scratch begins with a hash table of the number plus one of the element at each place, 0 where the
 ; place is free. It has at least twice as many places as there are elements. The factor of the hash
-; differs between processes, so that prepared elements cannot all collide. After the table follows the
-; position of the first occurrence of each number.
+; differs between processes, so that prepared elements cannot all collide. After the table follows
+; the position of the first occurrence of each number.
 ;
-; %a0 has the number of each element, the position of the first occurrence of each number, zeros after
-; these, and how many numbers there are.
+; %a0 has the number of each element, the position of the first occurrence of each number, zeros
+; after these, and how many numbers there are.
 
 ; Returns the bits by which elements are compared: those of 0.0 for -0.0.
 define internal i64 @${KERNEL}_bits($TYPE %element) nounwind {

@@ -1,4 +1,6 @@
-; Draws classes with given weights. %a1 has a row of weights for each work item, %a2 a row of points from 0 to 1, %scratch the sums of the weights up to each class. A binary search finds the first class whose sum is greater than a point.
+; Draws classes with given weights. %a1 has a row of weights for each work item, %a2 a row of points
+; from 0 to 1, %scratch the sums of the weights up to each class. A binary search finds the first
+; class whose sum is greater than a point.
 define void @$KERNEL($PARAMETERS) nounwind {
   br label %entry
 entry:

@@ -1,9 +1,10 @@
-; Selects boxes from the best score to the worst, unless they overlap a selected one. %a1 has the boxes of
-; each image, %a2 a row of scores for each work item, in which NaN excludes a box. %scratch has the corners and the
-; areas of the selected boxes, one coordinate after the other, and then a binary heap of boxes: pairs of a score and
-; an index, the best ones first.
+; Selects boxes from the best score to the worst, unless they overlap a selected one. %a1 has the
+; boxes of each image, %a2 a row of scores for each work item, in which NaN excludes a box. %scratch
+; has the corners and the areas of the selected boxes, one coordinate after the other, and then a
+; binary heap of boxes: pairs of a score and an index, the best ones first.
 
-; Returns true if the first pair precedes the second one: by a greater score, then by a smaller index.
+; Returns true if the first pair precedes the second one: by a greater score, then by a smaller
+; index.
 define internal i1 @${KERNEL}_precedes(ptr %one, ptr %other) nounwind {
   %p.index.one = getelementptr i32, ptr %one, i64 1
   %p.index.other = getelementptr i32, ptr %other, i64 1
@@ -55,7 +56,8 @@ end:
   ret void
 }
 
-; Returns true if a box, of which %box has the corners and the area, overlaps any of %count selected ones too much.
+; Returns true if a box, of which %box has the corners and the area, overlaps any of %count selected
+; ones too much.
 define internal i1 @${KERNEL}_is_close(ptr %kept, ptr %box, i64 %count) nounwind {
 entry:
   %p.other.area = getelementptr float, ptr %box, i64 4

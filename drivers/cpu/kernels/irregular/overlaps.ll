@@ -1,6 +1,6 @@
-; Returns the intersections of a box, of which %box has the corners and the area, and of eight selected ones from
-; %at on, over their unions; 0 if a union has no area. %kept has the corners and the areas of selected boxes, one
-; coordinate after the other.
+; Returns the intersections of a box, of which %box has the corners and the area, and of eight
+; selected ones from %at on, over their unions; 0 if a union has no area. %kept has the corners and
+; the areas of selected boxes, one coordinate after the other.
 define internal <8 x float> @${KERNEL}_overlaps(ptr %kept, ptr %box, i64 %at) nounwind {
   %p.other.top = getelementptr float, ptr %box, i64 0
   %other.top.only = load float, ptr %p.other.top

@@ -1,4 +1,5 @@
-; Stores the positions of the elements that are not 0, and their number as the last element. Vectors of elements become bit masks, of which each bit is looked at once.
+; Stores the positions of the elements that are not 0, and their number as the last element. Vectors
+; of elements become bit masks, of which each bit is looked at once.
 define void @$KERNEL($PARAMETERS) nounwind {
   br label %entry
 entry:

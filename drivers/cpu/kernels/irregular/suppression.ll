@@ -1,9 +1,10 @@
 ; Selects boxes by score unless they overlap. %a1 has the boxes, %a2 the scores; %a3 to %a5 have the
 ; least overlap that drops a box, the score that others must exceed, and sigma.
 ;
-; %scratch has the corners and the areas of the chosen boxes, one coordinate after the other, then the corners of all
-; boxes, the smaller ones first, then a binary heap of waiting boxes. An element of the heap has a score, an index, and the number of chosen boxes
-; that the box has been compared with. The order of equal scores follows from how the heap is changed.
+; %scratch has the corners and the areas of the chosen boxes, one coordinate after the other, then
+; the corners of all boxes, the smaller ones first, then a binary heap of waiting boxes. An element
+; of the heap has a score, an index, and the number of chosen boxes that the box has been compared
+; with. The order of equal scores follows from how the heap is changed.
 
 ; Moves an element up from %hole to its place in the heap.
 define internal void @${KERNEL}_rise(ptr %heap, i64 %hole, float %score, i32 %index, i32 %compared) nounwind {
@@ -34,8 +35,8 @@ end:
   ret void
 }
 
-; Removes the root of a heap that keeps %count elements: moves the larger child up, down to a leaf, and
-; from there the last element up to its place.
+; Removes the root of a heap that keeps %count elements: moves the larger child up, down to a leaf,
+; and from there the last element up to its place.
 define internal void @${KERNEL}_drop(ptr %heap, i64 %count) nounwind {
 entry:
   br label %test
@@ -174,8 +175,8 @@ compare.first:
   %seen.first = insertelement <8 x i64> poison, i64 %seen.wide, i64 0
   %seen.all = shufflevector <8 x i64> %seen.first, <8 x i64> poison, <8 x i32> zeroinitializer
   br label %compare
-; Eight boxes are compared at once, those chosen last first. A box that reaches the limit with any is dropped; where
-; scores are lowered, those of boxes beside it stay as they are.
+; Eight boxes are compared at once, those chosen last first. A box that reaches the limit with any
+; is dropped; where scores are lowered, those of boxes beside it stay as they are.
 compare:
   %position = phi i64 [ %chosen, %compare.first ], [ %back, %reach ], [ %back, %lower ]
   %current = phi float [ %original, %compare.first ], [ %current, %reach ], [ %lowered, %lower ]

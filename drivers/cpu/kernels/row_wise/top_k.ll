@@ -1,5 +1,6 @@
 
-; Puts a mark into a heap of %count, of which the place %hole is free: down to where nothing below it is less.
+; Puts a mark into a heap of %count, of which the place %hole is free: down to where nothing below
+; it is less.
 define internal void @${KERNEL}_sift(ptr %heap, i64 %hole, i64 %count, $MARK %mark) nounwind {
 entry:
   br label %test

@@ -211,8 +211,8 @@ end:
   ret void
 }
 
-; Returns true if one more ring may run: there is room beside the executions of Python, or the rings have
-; not yet what is theirs, and few executions of Python are guests. The gate is locked.
+; Returns true if one more ring may run: there is room beside the executions of Python, or the rings
+; have not yet what is theirs, and few executions of Python are guests. The gate is locked.
 define internal i1 @gate.has.room(ptr %gate) {
   %p.running = getelementptr i8, ptr %gate, i64 $GATE_RUNNING
   %running = load atomic i32, ptr %p.running monotonic, align 4
@@ -233,8 +233,8 @@ define internal i1 @gate.has.room(ptr %gate) {
   ret i1 %has.room
 }
 
-; Lets a ring run, if there is room, and otherwise leaves its call to the threads that run waiting ones.
-; Returns $STARTED, $LEFT, or why Python is needed, with nothing changed.
+; Lets a ring run, if there is room, and otherwise leaves its call to the threads that run waiting
+; ones. Returns $STARTED, $LEFT, or why Python is needed, with nothing changed.
 define internal i64 @gate.enter(ptr %state, ptr %call, i32 %number) {
 entry:
   %time = alloca [2 x i64]
@@ -300,9 +300,9 @@ refuse:
   ret i64 $PYTHON
 }
 
-; Ends the run of a ring that took %elapsed, and %used of a processor, with which it is charged. With
-; %counts 0 nothing was executed. With %room 1 it gives up its room, for which a thread is woken if a
-; call waits.
+; Ends the run of a ring that took %elapsed, and %used of a processor, with which it is charged.
+; With %counts 0 nothing was executed. With %room 1 it gives up its room, for which a thread is
+; woken if a call waits.
 define internal void @gate.leave(ptr %state, i64 %elapsed, i64 %used, i64 %waited, i64 %counts, i32 %room) {
 entry:
   %p.gate = getelementptr i8, ptr %state, i64 $STATE_GATE
@@ -386,8 +386,8 @@ end:
   ret void
 }
 
-; Takes back the call that a ring has left to other threads, before Python goes on for %reason. Returns
-; why Python goes on. No other thread uses the ring afterwards.
+; Takes back the call that a ring has left to other threads, before Python goes on for %reason.
+; Returns why Python goes on. No other thread uses the ring afterwards.
 define internal i64 @ring.reclaim(ptr %state, i64 %reason) {
 entry:
   %p.place = getelementptr i8, ptr %state, i64 $STATE_PLACE
@@ -570,9 +570,9 @@ sleep:
   %is.here = icmp ne i32 %number.now, %taken
   br i1 %is.here, label %awake, label %glance.again
 glance.again:
-  ; Nothing orders the store of the client's number and its load of the flag, unless it makes a system
-  ; call between them. It may not have seen the flag, and wake nobody. Its store becomes visible
-  ; during this call.
+  ; Nothing orders the store of the client's number and its load of the flag, unless it makes a
+  ; system call between them. It may not have seen the flag, and wake nobody. Its store becomes
+  ; visible during this call.
   store i32 1, ptr %p.events
   store i32 1, ptr %p.wake.events
   %already = call i32 @poll(ptr %polled, i64 2, i32 0)
@@ -754,8 +754,8 @@ end:
   ret void
 }
 
-; Passes the completion to the client, which has no new shapes, and no times, or that of the execution.
-; Returns whether the client sleeps, so that `ring.wake` must follow.
+; Passes the completion to the client, which has no new shapes, and no times, or that of the
+; execution. Returns whether the client sleeps, so that `ring.wake` must follow.
 define internal i1 @ring.complete(ptr %state, i32 %put, i64 %begin, i64 %elapsed) {
   %p.ring = getelementptr i8, ptr %state, i64 $STATE_RING
   %ring = load ptr, ptr %p.ring
@@ -1155,8 +1155,8 @@ define i64 @neurald_add_runners(ptr %gate, i64 %change) {
   ret i64 %count
 }
 
-; Takes room for an execution of Python if no more than %most run then, and room is left for rings that
-; wait and have not yet what is theirs. Returns 1 if it was taken, and 0 otherwise.
+; Takes room for an execution of Python if no more than %most run then, and room is left for rings
+; that wait and have not yet what is theirs. Returns 1 if it was taken, and 0 otherwise.
 define i64 @neurald_take_room(ptr %gate, i64 %most) {
   %wanted = trunc i64 %most to i32
   %p.running = getelementptr i8, ptr %gate, i64 $GATE_RUNNING
@@ -1237,8 +1237,9 @@ used:
   ret i64 0
 }
 
-; Gives up the execution of a ring that has run since %started, so that the next ring may run. Returns
-; 0 if it has ended, 1 if the thread of the ring runs it, and 2 if another one does, which no longer counts.
+; Gives up the execution of a ring that has run since %started, so that the next ring may run.
+; Returns 0 if it has ended, 1 if the thread of the ring runs it, and 2 if another one does, which
+; no longer counts.
 define i64 @neurald_give_up_ring(ptr %state, i64 %started) {
   %time = alloca [2 x i64]
   %p.started = getelementptr i8, ptr %state, i64 $STATE_STARTED

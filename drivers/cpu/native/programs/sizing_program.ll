@@ -1,10 +1,11 @@
-; Computes the sizes of steps with open dimensions; sizing_program.py describes the layouts of memory.
+; Computes the sizes of steps with open dimensions; sizing_program.py describes the layouts of
+; memory.
 
 declare { i64, i1 } @llvm.smul.with.overflow.i64(i64, i64)
 declare { i64, i1 } @llvm.sadd.with.overflow.i64(i64, i64)
 
-; Computes the sum at %sum, whose products are of %atoms. Returns the address after it, or null if the
-; result is too large.
+; Computes the sum at %sum, whose products are of %atoms. Returns the address after it, or null if
+; the result is too large.
 define internal ptr @sum(ptr %sum, ptr %atoms, ptr %result) {
 entry:
   %terms = load i64, ptr %sum
@@ -58,8 +59,8 @@ done:
   ret ptr %after
 }
 
-; Evaluates a %program of extents: computes its further %atoms, of which the lengths are the first, and
-; its %numbers. Returns whether the code is valid for the lengths.
+; Evaluates a %program of extents: computes its further %atoms, of which the lengths are the first,
+; and its %numbers. Returns whether the code is valid for the lengths.
 define i64 @neurald_evaluate(ptr %program, ptr %atoms, ptr %numbers) {
 entry:
   %p.dividend = alloca i64

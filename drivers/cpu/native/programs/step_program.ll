@@ -23,8 +23,8 @@ define internal void @call(ptr %record, ptr %scratch, i64 %begin, i64 %end) {
 ; %begin to %end - 1, several at a time, each with all of its kernels.
 define void @neurald_call_bands(ptr %description, ptr %unused, ptr %scratch, ptr %status, i64 %begin, i64 %end) {
 entry:
-  ; Arguments of a kernel; and for each streamed value, where its first position would be, and the end
-  ; of its bytes that are computed.
+  ; Arguments of a kernel; and for each streamed value, where its first position would be, and the
+  ; end of its bytes that are computed.
   %arguments = alloca [$MAX_ARGUMENTS x ptr]
   %bases = alloca [$MAX_STREAMS x ptr]
   %ends = alloca [$MAX_STREAMS x i64]

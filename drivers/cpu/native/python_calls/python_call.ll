@@ -30,8 +30,9 @@ end:
   ret void
 }
 
-; Binds the ports of a call to the addresses of a binding, runs the step, and stores its result, which
-; is also returned. Outputs that cannot be written in place are copied if the step has finished.
+; Binds the ports of a call to the addresses of a binding, runs the step, and stores its result,
+; which is also returned. Outputs that cannot be written in place are copied if the step has
+; finished.
 define i64 @neurald_run_call(ptr %call, ptr %binding) {
 entry:
   %p.ports = getelementptr i8, ptr %call, i64 $PORTS

@@ -119,8 +119,8 @@ define internal void @recorded.put(ptr %table, i64 %a, i64 %b, i64 %c, i64 %d, i
   ret void
 }
 
-; Returns the number of what is called: that of the record, or that of a key, which is asked for once,
-; and stores where its notes are. -1 if it raises an exception.
+; Returns the number of what is called: that of the record, or that of a key, which is asked for
+; once, and stores where its notes are. -1 if it raises an exception.
 define internal i64 @recorded.subject(ptr %table, ptr %record, ptr %instance, ptr %p.note) {
 entry:
   %p.subject = getelementptr i8, ptr %record, i64 $SUBJECT

@@ -3,21 +3,21 @@
 ;
 ; %scratch begins with a hash table of the number plus one of the element at each place, 0 where the
 ; place is free. It has at least twice as many places as there are elements. The factor of the hash
-; differs between processes, so that prepared elements cannot all collide. After the table follows the
-; position of the first occurrence of each number.
+; differs between processes, so that prepared elements cannot all collide. After the table follows
+; the position of the first occurrence of each number.
 ;
-; %a0 has the number of each element, the position of the first occurrence of each number, zeros after
-; these, and how many numbers there are.
+; %a0 has the number of each element, the position of the first occurrence of each number, zeros
+; after these, and how many numbers there are.
 
 ; Returns the bits by which elements are compared: those of 0.0 for -0.0.
-define internal i64 @kc44d3a5f35ef7e81_bits(i32 %element) nounwind {
+define internal i64 @kb61a54fefe4831e5_bits(i32 %element) nounwind {
   %is.negative.zero = icmp eq i32 %element, 2147483648
   %canonical = select i1 %is.negative.zero, i32 0, i32 %element
   %bits = zext i32 %canonical to i64
   ret i64 %bits
 }
 
-define void @kc44d3a5f35ef7e81(ptr noalias %a0, ptr noalias %a1, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
+define void @kb61a54fefe4831e5(ptr noalias %a0, ptr noalias %a1, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
   br label %entry
 entry:
   %some = icmp slt i64 %begin, %end
@@ -46,7 +46,7 @@ look:
   %element = load i32, ptr %p.element
   %magnitude = and i32 %element, 2147483647
   %is.number = icmp ule i32 %magnitude, 2139095040
-  %bits = call i64 @kc44d3a5f35ef7e81_bits(i32 %element)
+  %bits = call i64 @kb61a54fefe4831e5_bits(i32 %element)
   %spread = mul i64 %bits, -7046029254386353131
   %high = lshr i64 %spread, 32
   %folded = xor i64 %spread, %high
@@ -67,7 +67,7 @@ compare:
   %first.wide = zext i32 %first to i64
   %p.other = getelementptr i32, ptr %a1, i64 %first.wide
   %other = load i32, ptr %p.other
-  %other.bits = call i64 @kc44d3a5f35ef7e81_bits(i32 %other)
+  %other.bits = call i64 @kb61a54fefe4831e5_bits(i32 %other)
   %is.equal = icmp eq i64 %bits, %other.bits
   br i1 %is.equal, label %numbered, label %collision
 collision:

@@ -1,6 +1,8 @@
 ; 5 of 20 classes drawn
-; Draws classes with given weights. %a1 has a row of weights for each work item, %a2 a row of points from 0 to 1, %scratch the sums of the weights up to each class. A binary search finds the first class whose sum is greater than a point.
-define void @k72df5853f420e9ab(ptr noalias %a0, ptr noalias %a1, ptr noalias %a2, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
+; Draws classes with given weights. %a1 has a row of weights for each work item, %a2 a row of points
+; from 0 to 1, %scratch the sums of the weights up to each class. A binary search finds the first
+; class whose sum is greater than a point.
+define void @k25c79dccbdcf7b31(ptr noalias %a0, ptr noalias %a1, ptr noalias %a2, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
   br label %entry
 entry:
   br label %row.test

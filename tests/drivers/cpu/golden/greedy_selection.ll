@@ -1,10 +1,10 @@
 ; 5 of 20 boxes
 declare <8 x float> @llvm.maximum.v8f32(<8 x float>, <8 x float>)
 declare <8 x float> @llvm.minimum.v8f32(<8 x float>, <8 x float>)
-; Returns the intersections of a box, of which %box has the corners and the area, and of eight selected ones from
-; %at on, over their unions; 0 if a union has no area. %kept has the corners and the areas of selected boxes, one
-; coordinate after the other.
-define internal <8 x float> @kc117629a0bca999e_overlaps(ptr %kept, ptr %box, i64 %at) nounwind {
+; Returns the intersections of a box, of which %box has the corners and the area, and of eight
+; selected ones from %at on, over their unions; 0 if a union has no area. %kept has the corners and
+; the areas of selected boxes, one coordinate after the other.
+define internal <8 x float> @k30544162cdad2f27_overlaps(ptr %kept, ptr %box, i64 %at) nounwind {
   %p.other.top = getelementptr float, ptr %box, i64 0
   %other.top.only = load float, ptr %p.other.top
   %other.top.first = insertelement <8 x float> poison, float %other.top.only, i64 0
@@ -57,13 +57,14 @@ define internal <8 x float> @kc117629a0bca999e_overlaps(ptr %kept, ptr %box, i64
   ret <8 x float> %iou
 }
 
-; Selects boxes from the best score to the worst, unless they overlap a selected one. %a1 has the boxes of
-; each image, %a2 a row of scores for each work item, in which NaN excludes a box. %scratch has the corners and the
-; areas of the selected boxes, one coordinate after the other, and then a binary heap of boxes: pairs of a score and
-; an index, the best ones first.
+; Selects boxes from the best score to the worst, unless they overlap a selected one. %a1 has the
+; boxes of each image, %a2 a row of scores for each work item, in which NaN excludes a box. %scratch
+; has the corners and the areas of the selected boxes, one coordinate after the other, and then a
+; binary heap of boxes: pairs of a score and an index, the best ones first.
 
-; Returns true if the first pair precedes the second one: by a greater score, then by a smaller index.
-define internal i1 @kc117629a0bca999e_precedes(ptr %one, ptr %other) nounwind {
+; Returns true if the first pair precedes the second one: by a greater score, then by a smaller
+; index.
+define internal i1 @k30544162cdad2f27_precedes(ptr %one, ptr %other) nounwind {
   %p.index.one = getelementptr i32, ptr %one, i64 1
   %p.index.other = getelementptr i32, ptr %other, i64 1
   %score.one = load float, ptr %one
@@ -79,7 +80,7 @@ define internal i1 @kc117629a0bca999e_precedes(ptr %one, ptr %other) nounwind {
 }
 
 ; Moves the pair at %start down in a heap of %count pairs, to where it precedes all below it.
-define internal void @kc117629a0bca999e_sink(ptr %heap, i64 %start, i64 %count) nounwind {
+define internal void @k30544162cdad2f27_sink(ptr %heap, i64 %start, i64 %count) nounwind {
 entry:
   br label %test
 test:
@@ -95,14 +96,14 @@ look:
   br i1 %has.right, label %both, label %compare
 both:
   %p.right = getelementptr i64, ptr %heap, i64 %right
-  %is.right = call i1 @kc117629a0bca999e_precedes(ptr %p.right, ptr %p.left)
+  %is.right = call i1 @k30544162cdad2f27_precedes(ptr %p.right, ptr %p.left)
   %better = select i1 %is.right, i64 %right, i64 %left
   br label %compare
 compare:
   %child = phi i64 [ %left, %look ], [ %better, %both ]
   %p.child = getelementptr i64, ptr %heap, i64 %child
   %p.at = getelementptr i64, ptr %heap, i64 %at
-  %sinks = call i1 @kc117629a0bca999e_precedes(ptr %p.child, ptr %p.at)
+  %sinks = call i1 @k30544162cdad2f27_precedes(ptr %p.child, ptr %p.at)
   br i1 %sinks, label %move, label %end
 move:
   %upper = load i64, ptr %p.at, align 4
@@ -114,8 +115,9 @@ end:
   ret void
 }
 
-; Returns true if a box, of which %box has the corners and the area, overlaps any of %count selected ones too much.
-define internal i1 @kc117629a0bca999e_is_close(ptr %kept, ptr %box, i64 %count) nounwind {
+; Returns true if a box, of which %box has the corners and the area, overlaps any of %count selected
+; ones too much.
+define internal i1 @k30544162cdad2f27_is_close(ptr %kept, ptr %box, i64 %count) nounwind {
 entry:
   %p.other.area = getelementptr float, ptr %box, i64 4
   %other.area = load float, ptr %p.other.area
@@ -128,7 +130,7 @@ test:
   %more = icmp ult i64 %at, %count
   br i1 %more, label %look, label %apart
 look:
-  %iou = call <8 x float> @kc117629a0bca999e_overlaps(ptr %kept, ptr %box, i64 %at)
+  %iou = call <8 x float> @k30544162cdad2f27_overlaps(ptr %kept, ptr %box, i64 %at)
   %row.area = getelementptr i8, ptr %kept, i64 128
   %p.one.area = getelementptr float, ptr %row.area, i64 %at
   %one.area = load <8 x float>, ptr %p.one.area, align 4
@@ -152,7 +154,7 @@ apart:
   ret i1 false
 }
 
-define void @kc117629a0bca999e(ptr noalias %a0, ptr noalias %a1, ptr noalias %a2, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
+define void @k30544162cdad2f27(ptr noalias %a0, ptr noalias %a1, ptr noalias %a2, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
   br label %entry
 entry:
   %box = alloca [5 x float]
@@ -202,7 +204,7 @@ build:
   br i1 %is.built, label %select, label %sift
 sift:
   %inner = sub i64 %above, 1
-  call void @kc117629a0bca999e_sink(ptr %heap, i64 %inner, i64 %count)
+  call void @k30544162cdad2f27_sink(ptr %heap, i64 %inner, i64 %count)
   br label %build
 select:
   %waiting = phi i64 [ %count, %build ], [ %rest, %chosen.end ]
@@ -218,7 +220,7 @@ take:
   %p.last = getelementptr i64, ptr %heap, i64 %rest
   %last = load i64, ptr %p.last, align 4
   store i64 %last, ptr %heap, align 4
-  call void @kc117629a0bca999e_sink(ptr %heap, i64 0, i64 %rest)
+  call void @k30544162cdad2f27_sink(ptr %heap, i64 0, i64 %rest)
   %best.wide = zext i32 %best to i64
   %p.box = getelementptr [4 x float], ptr %boxes, i64 %best.wide
   %corners = load <4 x float>, ptr %p.box, align 4
@@ -232,7 +234,7 @@ take:
   %area = fmul float %height, %width
   %p.area = getelementptr float, ptr %box, i64 4
   store float %area, ptr %p.area
-  %overlaps = call i1 @kc117629a0bca999e_is_close(ptr %scratch, ptr %box, i64 %chosen)
+  %overlaps = call i1 @k30544162cdad2f27_is_close(ptr %scratch, ptr %box, i64 %chosen)
   br i1 %overlaps, label %chosen.end, label %keep
 keep:
   %row.top = getelementptr i8, ptr %scratch, i64 0

@@ -1,7 +1,8 @@
 ; positions in 30
 declare i16 @llvm.cttz.i16(i16, i1)
-; Stores the positions of the elements that are not 0, and their number as the last element. Vectors of elements become bit masks, of which each bit is looked at once.
-define void @k75b4dd9b34d5ba1d(ptr noalias %a0, ptr noalias %a1, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
+; Stores the positions of the elements that are not 0, and their number as the last element. Vectors
+; of elements become bit masks, of which each bit is looked at once.
+define void @k379f3d18db863cf4(ptr noalias %a0, ptr noalias %a1, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
   br label %entry
 entry:
   %some = icmp slt i64 %begin, %end

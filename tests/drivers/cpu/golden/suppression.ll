@@ -6,7 +6,7 @@ declare float @llvm.maximum.f32(float, float)
 declare float @llvm.minimum.f32(float, float)
 declare i64 @llvm.usub.sat.i64(i64, i64)
 declare i8 @llvm.ctlz.i8(i8, i1)
-define internal float @k30c82335a3c599ab_exp(float %x) nounwind {
+define internal float @k6e9bed290ec9c835_exp(float %x) nounwind {
   %v1 = fcmp olt float %x, 0xC055D589E0000000
   %v2 = call float @llvm.fmuladd.f32(float %x, float 0x3FF7154760000000, float 0x4168000000000000)
   %v3 = bitcast float %v2 to i32
@@ -32,10 +32,10 @@ define internal float @k30c82335a3c599ab_exp(float %x) nounwind {
   %v23 = select i1 %v1, float 0x0000000000000000, float %v22
   ret float %v23
 }
-; Returns the intersections of a box, of which %box has the corners and the area, and of eight selected ones from
-; %at on, over their unions; 0 if a union has no area. %kept has the corners and the areas of selected boxes, one
-; coordinate after the other.
-define internal <8 x float> @k30c82335a3c599ab_overlaps(ptr %kept, ptr %box, i64 %at) nounwind {
+; Returns the intersections of a box, of which %box has the corners and the area, and of eight
+; selected ones from %at on, over their unions; 0 if a union has no area. %kept has the corners and
+; the areas of selected boxes, one coordinate after the other.
+define internal <8 x float> @k6e9bed290ec9c835_overlaps(ptr %kept, ptr %box, i64 %at) nounwind {
   %p.other.top = getelementptr float, ptr %box, i64 0
   %other.top.only = load float, ptr %p.other.top
   %other.top.first = insertelement <8 x float> poison, float %other.top.only, i64 0
@@ -91,12 +91,13 @@ define internal <8 x float> @k30c82335a3c599ab_overlaps(ptr %kept, ptr %box, i64
 ; Selects boxes by score unless they overlap. %a1 has the boxes, %a2 the scores; %a3 to %a5 have the
 ; least overlap that drops a box, the score that others must exceed, and sigma.
 ;
-; %scratch has the corners and the areas of the chosen boxes, one coordinate after the other, then the corners of all
-; boxes, the smaller ones first, then a binary heap of waiting boxes. An element of the heap has a score, an index, and the number of chosen boxes
-; that the box has been compared with. The order of equal scores follows from how the heap is changed.
+; %scratch has the corners and the areas of the chosen boxes, one coordinate after the other, then
+; the corners of all boxes, the smaller ones first, then a binary heap of waiting boxes. An element
+; of the heap has a score, an index, and the number of chosen boxes that the box has been compared
+; with. The order of equal scores follows from how the heap is changed.
 
 ; Moves an element up from %hole to its place in the heap.
-define internal void @k30c82335a3c599ab_rise(ptr %heap, i64 %hole, float %score, i32 %index, i32 %compared) nounwind {
+define internal void @k6e9bed290ec9c835_rise(ptr %heap, i64 %hole, float %score, i32 %index, i32 %compared) nounwind {
 entry:
   br label %test
 test:
@@ -124,9 +125,9 @@ end:
   ret void
 }
 
-; Removes the root of a heap that keeps %count elements: moves the larger child up, down to a leaf, and
-; from there the last element up to its place.
-define internal void @k30c82335a3c599ab_drop(ptr %heap, i64 %count) nounwind {
+; Removes the root of a heap that keeps %count elements: moves the larger child up, down to a leaf,
+; and from there the last element up to its place.
+define internal void @k6e9bed290ec9c835_drop(ptr %heap, i64 %count) nounwind {
 entry:
   br label %test
 test:
@@ -161,11 +162,11 @@ last:
   %index = load i32, ptr %p.index
   %p.compared = getelementptr i32, ptr %p.last, i64 2
   %compared = load i32, ptr %p.compared
-  call void @k30c82335a3c599ab_rise(ptr %heap, i64 %hole, float %score, i32 %index, i32 %compared)
+  call void @k6e9bed290ec9c835_rise(ptr %heap, i64 %hole, float %score, i32 %index, i32 %compared)
   ret void
 }
 
-define void @k30c82335a3c599ab(ptr noalias %a0, ptr noalias %a1, ptr noalias %a2, ptr noalias %a3, ptr noalias %a4, ptr noalias %a5, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
+define void @k6e9bed290ec9c835(ptr noalias %a0, ptr noalias %a1, ptr noalias %a2, ptr noalias %a3, ptr noalias %a4, ptr noalias %a5, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
   br label %entry
 entry:
   %own.box = alloca [5 x float]
@@ -216,7 +217,7 @@ queue:
   %p.right = getelementptr float, ptr %p.corners, i64 3
   store float %right, ptr %p.right
   %index.short = trunc i64 %index to i32
-  call void @k30c82335a3c599ab_rise(ptr %heap, i64 %waiting, float %score, i32 %index.short, i32 0)
+  call void @k6e9bed290ec9c835_rise(ptr %heap, i64 %waiting, float %score, i32 %index.short, i32 0)
   %waiting.more = add i64 %waiting, 1
   br label %queued
 queued:
@@ -246,7 +247,7 @@ take:
   %is.empty = icmp eq i64 %rest, 0
   br i1 %is.empty, label %compare.first, label %drop
 drop:
-  call void @k30c82335a3c599ab_drop(ptr %heap, i64 %rest)
+  call void @k6e9bed290ec9c835_drop(ptr %heap, i64 %rest)
   br label %compare.first
 compare.first:
   %p.own.corners = getelementptr [4 x float], ptr %corners, i64 %own.wide
@@ -264,8 +265,8 @@ compare.first:
   %seen.first = insertelement <8 x i64> poison, i64 %seen.wide, i64 0
   %seen.all = shufflevector <8 x i64> %seen.first, <8 x i64> poison, <8 x i32> zeroinitializer
   br label %compare
-; Eight boxes are compared at once, those chosen last first. A box that reaches the limit with any is dropped; where
-; scores are lowered, those of boxes beside it stay as they are.
+; Eight boxes are compared at once, those chosen last first. A box that reaches the limit with any
+; is dropped; where scores are lowered, those of boxes beside it stay as they are.
 compare:
   %position = phi i64 [ %chosen, %compare.first ], [ %back, %reach ], [ %back, %lower ]
   %current = phi float [ %original, %compare.first ], [ %current, %reach ], [ %lowered, %lower ]
@@ -273,7 +274,7 @@ compare:
   br i1 %is.compared, label %decide, label %overlap
 overlap:
   %back = call i64 @llvm.usub.sat.i64(i64 %position, i64 8)
-  %iou = call <8 x float> @k30c82335a3c599ab_overlaps(ptr %scratch, ptr %own.box, i64 %back)
+  %iou = call <8 x float> @k6e9bed290ec9c835_overlaps(ptr %scratch, ptr %own.box, i64 %back)
   %back.first = insertelement <8 x i64> poison, i64 %back, i64 0
   %back.all = shufflevector <8 x i64> %back.first, <8 x i64> poison, <8 x i32> zeroinitializer
   %places = add <8 x i64> %back.all, <i64 0, i64 1, i64 2, i64 3, i64 4, i64 5, i64 6, i64 7>
@@ -310,7 +311,7 @@ soften:
   %own.iou = load float, ptr %p.iou
   %scaled = fmul float %scale, %own.iou
   %exponent = fmul float %scaled, %own.iou
-  %decay = call float @k30c82335a3c599ab_exp(float %exponent)
+  %decay = call float @k6e9bed290ec9c835_exp(float %exponent)
   %softened = fmul float %lowered, %decay
   %is.low = fcmp ole float %softened, %least
   br i1 %is.low, label %decide, label %lower
@@ -348,7 +349,7 @@ again:
   br i1 %is.above, label %requeue, label %kept
 requeue:
   %chosen.short = trunc i64 %chosen to i32
-  call void @k30c82335a3c599ab_rise(ptr %heap, i64 %rest, float %final, i32 %own, i32 %chosen.short)
+  call void @k6e9bed290ec9c835_rise(ptr %heap, i64 %rest, float %final, i32 %own, i32 %chosen.short)
   br label %kept
 kept:
   %waiting.after = phi i64 [ %rest, %again ], [ %left.waiting, %requeue ]

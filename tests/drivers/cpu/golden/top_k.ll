@@ -6,8 +6,9 @@ declare i32 @llvm.smax.i32(i32, i32)
 declare i32 @llvm.vector.reduce.add.v8i32(<8 x i32>)
 declare i64 @llvm.vector.reduce.add.v4i64(<4 x i64>)
 
-; Puts a mark into a heap of %count, of which the place %hole is free: down to where nothing below it is less.
-define internal void @k0a7fed9970fc06fe_sift(ptr %heap, i64 %hole, i64 %count, i64 %mark) nounwind {
+; Puts a mark into a heap of %count, of which the place %hole is free: down to where nothing below
+; it is less.
+define internal void @k2240942481183b69_sift(ptr %heap, i64 %hole, i64 %count, i64 %mark) nounwind {
 entry:
   br label %test
 test:
@@ -38,7 +39,7 @@ end:
   ret void
 }
 
-define void @k0a7fed9970fc06fe(ptr noalias %a0, ptr noalias %a1, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
+define void @k2240942481183b69(ptr noalias %a0, ptr noalias %a1, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
   %v27 = sub i64 0, 0
   %v66 = mul i64 3, 4
   br label %v1.before
@@ -84,7 +85,7 @@ v7.next:
 v7.after:
   %v28 = getelementptr i64, ptr %scratch, i64 %v27
   %v29 = load i64, ptr %v28
-  call void @k0a7fed9970fc06fe_sift(ptr %scratch, i64 %v27, i64 3, i64 %v29)
+  call void @k2240942481183b69_sift(ptr %scratch, i64 %v27, i64 3, i64 %v29)
   %v30 = getelementptr i8, ptr %scratch, i64 32
   br label %v31.before
 v31.before:
@@ -192,7 +193,7 @@ v89.turn:
   %v112 = icmp sgt i64 %v110, %v111
   br i1 %v112, label %v113.then, label %v113.after
 v113.then:
-  call void @k0a7fed9970fc06fe_sift(ptr %scratch, i64 0, i64 3, i64 %v110)
+  call void @k2240942481183b69_sift(ptr %scratch, i64 0, i64 3, i64 %v110)
   br label %v113.after
 v113.after:
   %v114 = sub i32 %v91, 1
@@ -230,7 +231,7 @@ v117.turn:
   %v136 = icmp sgt i64 %v134, %v135
   br i1 %v136, label %v137.then, label %v137.after
 v137.then:
-  call void @k0a7fed9970fc06fe_sift(ptr %scratch, i64 0, i64 3, i64 %v134)
+  call void @k2240942481183b69_sift(ptr %scratch, i64 0, i64 3, i64 %v134)
   br label %v137.after
 v137.after:
   br label %v117.next
