@@ -573,26 +573,9 @@ def _transformed_square(values: Sequence[str], along: Callable[[Sequence[str]], 
     return [each for row in zip(*columns, strict=True) for each in along(row)]
 
 
-class _Arithmetic:
-    """Writes the operations of the transformations, on vectors of one integer type."""
-
-    def __init__(self, v: Vector, kind: str) -> None:
-        self._v, self._kind = v, kind
-
-    def add(self, first: str, second: str) -> str:
-        return self._v.binary("add", self._kind, first, second)
-
-    def less(self, first: str, second: str) -> str:
-        return self._v.binary("sub", self._kind, first, second)
-
-    def times(self, first: str, bits: int) -> str:
-        """Multiplies by 2^bits."""
-        return self._v.binary("shl", self._kind, first, self._v.number(self._kind, bits))
-
-
 def _points_of(v: Vector, d: Sequence[str]) -> list[str]:
     """Transforms six pixels."""
-    the = _Arithmetic(v, "i16")
+    the = _Integers(v, "i16")
     add, less, times = the.add, the.less, the.times
     even, odd = less(d[4], times(d[2], 2)), less(d[3], times(d[1], 2))
     near, far = less(d[4], d[2]), times(less(d[3], d[1]), 1)
@@ -608,7 +591,7 @@ def _points_of(v: Vector, d: Sequence[str]) -> list[str]:
 
 def _sums_of(v: Vector, m: Sequence[str]) -> list[str]:
     """Transforms the sums of six points to multiples of four results."""
-    the = _Arithmetic(v, "i32")
+    the = _Integers(v, "i32")
     add, less, times = the.add, the.less, the.times
     near, near_odd = add(m[1], m[2]), less(m[1], m[2])
     far, far_odd = add(m[3], m[4]), less(m[3], m[4])

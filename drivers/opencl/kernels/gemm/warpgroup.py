@@ -289,14 +289,12 @@ class Storing:
         names: placeholders of the template.
         sizes: sizes that the functions refer to.
         row_numbers: how many numbers of a row they take.
-        is_vector: whether they compute four elements at a time.
     """
 
     text: str
     names: dict[str, object]
     sizes: Mapping[str, int]
     row_numbers: int = 0
-    is_vector: bool = True
 
 
 def storing(
@@ -325,7 +323,7 @@ def storing(
             "STORE_ALL": ways["store_each"],
             "STORE": store_text(product, after),
         }
-        return Storing(text=after.text, names=names, sizes=after.sizes, is_vector=False)
+        return Storing(text=after.text, names=names, sizes=after.sizes)
     row, column = (
         ("row", "column")
         if product.batches == 1
