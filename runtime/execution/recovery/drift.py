@@ -5,8 +5,8 @@ by a cumulative sum: each adds how much closer its logarithm is to twice the usu
 usual one, at most half of that factor, so that single long runs count no more than others. If the
 sum has become large, over at least 0.2 seconds of work, and the latest runs take at least 1.6 times
 as long as usual, the device has become slow. If times vary little, four runs are enough, or as many
-as take 0.8 seconds, or would at twice the usual time 0.6 seconds, but at least two: one run may be
-long for any reason. If times vary much, more are needed, so that a device whose times always vary
+as take 0.6 seconds, or would at twice the usual time, but at least two: one run may be long for any
+reason. If times vary much, more are needed, so that a device whose times always vary
 does not count as slow.
 
 The first runs may be long or vary because of what else the machine does then. The usual time is
@@ -46,7 +46,6 @@ _LATEST_RUNS: Final = 4
 _MIN_WORK_S: Final = 0.2
 #: If fewer runs than the latest ones take this long, or would at twice the usual time, they are
 #: enough.
-_LONG_WORK_S: Final = 0.8
 _ENOUGH_WORK_S: Final = 0.6
 _MIN_RUNS: Final = 2
 #: By how many runs of twice the usual time the sum may be smaller than that of the runs that are
@@ -135,7 +134,7 @@ class DriftWatch:
         latest, work_s = list(self._latest), 0.0
         for runs in range(1, len(latest)):
             work_s += latest[-runs]
-            if runs >= _MIN_RUNS and work_s >= _LONG_WORK_S:
+            if runs >= _MIN_RUNS and work_s >= _ENOUGH_WORK_S:
                 return latest[-runs - 1 :] if self._sum >= _limit(runs, self._deviation) else []
         return []
 

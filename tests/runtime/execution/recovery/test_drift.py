@@ -45,8 +45,8 @@ def _own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
 
 
 def test_only_lasting_slowness_counts() -> None:
-    assert not watch(0.3, 0.3).is_slow
-    assert not watch(0.3, 0.3, 0.1, 0.1, 0.3, 0.3).is_slow
+    assert not watch(0.29, 0.29).is_slow
+    assert not watch(0.29, 0.29, 0.1, 0.1, 0.29, 0.29).is_slow
     assert not watch(*[0.15] * 50).is_slow
     found = watch(0.3, 0.25, 0.25)
     assert found.is_slow
@@ -155,8 +155,8 @@ def test_first_runs_on_a_busy_machine_hide_no_slowness(seconds: float) -> None:
     found.is_back(seconds)
 
 
-@pytest.mark.parametrize("seconds", [1e-3, 20e-3, 140e-3])
-@pytest.mark.parametrize("factor", [3, 6, 20])
+@pytest.mark.parametrize("seconds", [1e-3, 20e-3, 100e-3, 120e-3, 140e-3])
+@pytest.mark.parametrize("factor", [2.2, 3, 3.5, 3.9, 6, 20])
 def test_the_slower_a_device_becomes_the_fewer_runs_are_enough(seconds: float, factor: float) -> None:
     found = DriftWatch("much slower")
     for _ in range(20):
