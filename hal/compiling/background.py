@@ -5,17 +5,17 @@ executes models has a low priority.
 """
 
 import atexit
+import contextlib
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from neurald.hal.cache.store import CacheLocation
 from neurald.hal.cache.variants import SharedCache, VariantCache
 from neurald.hal.compiling.leaving import leave
 from neurald.hal.device import Artifact, CompileResult, Device, InputShapes, Variants
-from neurald.hal.errors import OpFailed, ResourceExhaustedTransient
-from neurald.hal.memory.pool import Memory
+from neurald.hal.errors import Cancelled, OpFailed, ResourceExhaustedTransient
 from neurald.hal.model.extension import vendor_extensions
 from neurald.hal.model.model import Model
 from neurald.hal.process.fork import forkable_lock
@@ -23,7 +23,7 @@ from neurald.hal.sync.cancellation import Cancellation
 
 if TYPE_CHECKING:
     # Modules that start processes and talk to them are not needed before something is compiled.
-    from neurald.hal.compiling.job import CompileJob, Keep, LocalModel
+    from neurald.hal.compiling.job import Keep, LocalModel
     from neurald.hal.compiling.pool import CompilePool
 
 _lock: Final = forkable_lock()
@@ -81,16 +81,17 @@ class BackgroundCompiler:
         cancellation: Cancellation | None = None,
     ) -> CompileResult:
         """See `Compiler.compile`."""
-        pool = _pool(self._driver, self._device, is_awaited=self.is_awaited)
-        job = pool.job(
-            _encoded(self._model),
-            self._model.pools,
-            shapes,
-            b"",
-            is_open=is_open,
-            shared_cache=self._cache,
-        )
-        return _run(pool, job, self._model.pools, deadline_s, cancellation or Cancellation())
+        with _running_until(cancellation or Cancellation()) as stop:
+            pool = _pool(self._driver, self._device, is_awaited=self.is_awaited, stop=stop)
+            job = pool.job(
+                _encoded(self._model),
+                self._model.pools,
+                shapes,
+                b"",
+                is_open=is_open,
+                shared_cache=self._cache,
+            )
+            return pool.run(job, self._model.pools, deadline_s, stop)
 
     def leave(self, shapes: Sequence[InputShapes], variants: Variants) -> None:
         """Leaves the model to another process, which compiles it when this process has exited.
@@ -126,25 +127,21 @@ def compile_common(driver: str, device: Device, cancellation: Cancellation) -> A
     Raises:
         Error: see `Compiler.compile`.
     """
-    pool = _pool(driver, device, is_awaited=True)
-    job = pool.job(None, (), None, b"", is_open=False)
-    compiled = _run(pool, job, (), None, cancellation)
+    with _running_until(cancellation) as stop:
+        pool = _pool(driver, device, is_awaited=True, stop=stop)
+        job = pool.job(None, (), None, b"", is_open=False)
+        compiled = pool.run(job, (), None, stop)
     if compiled.artifact is None:
         raise OpFailed(f"{device.name}: compiling the code of all models gave none")
     return compiled.artifact
 
 
-def _run(
-    pool: "CompilePool",
-    job: "CompileJob",
-    memories: Sequence[Memory],
-    deadline_s: float | None,
-    stop: Cancellation,
-) -> CompileResult:
-    """Runs a job, which `end_processes` cancels."""
+@contextlib.contextmanager
+def _running_until(stop: Cancellation) -> Iterator[Cancellation]:
+    """Lets `end_processes` cancel the compilation of the block, which chooses a pool."""
     _running.add(stop)
     try:
-        return pool.run(job, memories, deadline_s, stop)
+        yield stop
     finally:
         _running.discard(stop)
 
@@ -196,11 +193,25 @@ def leave_to_process(
         pool.leave(job, memories)
 
 
-def _pool(driver: str, device: Device, *, is_awaited: bool) -> "CompilePool":
+def _pool(
+    driver: str, device: Device, *, is_awaited: bool, stop: Cancellation | None = None
+) -> "CompilePool":
+    """Returns the pool of a driver.
+
+    Args:
+        driver, device, is_awaited: see `BackgroundCompiler`.
+        stop: of the compilation that needs it, which `end_processes` can already cancel.
+
+    Raises:
+        Cancelled: the compilation was cancelled. A new pool would have a process that
+            `end_processes`, which cancels before it looks for pools, does not end.
+    """
     from neurald.hal.accounting.limits import Limits
     from neurald.hal.compiling.pool import CompilePool
 
     with _lock:
+        if stop is not None and stop.is_cancelled:
+            raise Cancelled("the compilation was cancelled before it began")
         key = driver, is_awaited
         pool = _pools.get(key)
         if pool is None:

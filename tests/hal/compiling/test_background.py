@@ -2,8 +2,10 @@
 
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -100,6 +102,7 @@ def test_models_are_sent_without_messages_of_the_wire_protocol() -> None:
 
 
 def test_a_cancelled_compilation_ends() -> None:
+    end_processes()
     cancellation = Cancellation()
     cancellation.cancel()
     model = add_model((0, 3))
@@ -107,7 +110,38 @@ def test_a_cancelled_compilation_ends() -> None:
         BackgroundCompiler("cpu", CpuDevice(), model).compile(
             dict.fromkeys(model.main.inputs, (4, 3)), cancellation=cancellation
         )
+    assert not background._pools, "a process was started for nothing"
+
+
+def test_a_compilation_that_begins_leaves_no_process_when_all_are_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its thread may be about to start the process."""
     end_processes()
+    started, choose, chosen = threading.Event(), background._pool, threading.Event()
+
+    def later(*arguments: Any, **named: Any) -> Any:
+        started.set()
+        assert chosen.wait(60.0)
+        return choose(*arguments, **named)
+
+    monkeypatch.setattr(background, "_pool", later)
+    stop, errors = Cancellation(), []
+
+    def compile_model() -> None:
+        try:
+            BackgroundCompiler("cpu", CpuDevice(), add_model((4, 3))).compile(cancellation=stop)
+        except Cancelled as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=compile_model)
+    thread.start()
+    assert started.wait(60.0)
+    stop.call_on_cancel(chosen.set)
+    end_processes()
+    thread.join()
+    assert len(errors) == 1
+    assert not background._pools
 
 
 _EXITS_MEANWHILE = """
