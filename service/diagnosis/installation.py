@@ -27,7 +27,7 @@ _REQUIRED: Final = (
 
 
 def examine_installation() -> Iterator[Finding]:
-    """Yields the versions of neurald and what it needs, and whether each driver can be loaded."""
+    """Yields the versions of neurald and what it needs, and whether each driver can be imported."""
     yield Finding(
         subject="neurald", found=f"{metadata.version('neurald')} on Python {platform.python_version()}"
     )
@@ -81,11 +81,11 @@ def _driver(name: str) -> Finding:
     except Exception as error:
         return Finding(
             subject=f"driver {name}",
-            found=f"cannot be loaded: {type(error).__name__}: {error}",
+            found=f"cannot be imported: {type(error).__name__}: {error}",
             severity=Severity.PROBLEM,
             advice="mend or remove its package",
         )
-    return Finding(subject=f"driver {name}", found="can be loaded")
+    return Finding(subject=f"driver {name}", found="its factory can be imported")
 
 
 def _namesakes() -> Iterator[Finding]:
