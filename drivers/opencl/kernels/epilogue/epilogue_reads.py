@@ -2,12 +2,27 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from neurald.drivers.compiler.ir.expression import Axis, Expression, Load, axis
 from neurald.drivers.compiler.ir.graph import delinearize, linearize
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.traversal import substitute, walk
 from neurald.drivers.compiler.ir.value import Value
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EpilogueReads:
+    """Values of which all loads read one element, which only depends on the output's place.
+
+    Attributes:
+        columns: those of which it is the element of the output's column; True if there are such
+            elements for each batch of the output, False if all batches share them.
+        element: one of which it is the element at the output's place.
+    """
+
+    columns: Mapping[Value, bool] = field(default_factory=dict)
+    element: Value | None = None
 
 
 def as_matrix(kernel: Kernel) -> tuple[Axis, Axis, Mapping[Expression, Expression]]:
@@ -20,41 +35,26 @@ def as_matrix(kernel: Kernel) -> tuple[Axis, Axis, Mapping[Expression, Expressio
     return row, column, dict(zip(kernel.axes, position, strict=True))
 
 
-def column_reads(kernel: Kernel, rows: int) -> dict[Value, bool]:
-    """Returns the values of which each load reads the element of the output's column.
-
-    If a value has such elements for each batch of the output, it is True; if all batches share
-    them, it is False.
+def epilogue_reads(kernel: Kernel, rows: int) -> EpilogueReads:
+    """Returns the values that a kernel reads in a simple order.
 
     Args:
         kernel: the kernel.
         rows: the number of the output's rows that are a batch.
     """
-    row, column, all_places = _places(kernel)
-    of_batch = (row // rows) * kernel.shape[-1] + column
-    return {
-        value: places == {of_batch} and of_batch is not column
-        for value, places in all_places.items()
-        if places in ({column}, {of_batch})
-    }
-
-
-def element_read(kernel: Kernel) -> Value | None:
-    """Returns a value whose loads read the element at the place of the output's, or None."""
-    row, column, all_places = _places(kernel)
-    place = row * kernel.shape[-1] + column
-    return next((value for value, places in all_places.items() if places == {place}), None)
-
-
-def _places(kernel: Kernel) -> tuple[Axis, Axis, Mapping[Value, set[Expression | None]]]:
-    """Returns the axes of rows and columns, and the places of each value's loaded elements.
-
-    A place is the linear index of an element by these axes; None stands for that of a guarded load.
-    """
     row, column, where = as_matrix(kernel)
-    found: dict[Value, set[Expression | None]] = {}
+    # The linear indices of each value's loaded elements; None stands for that of a guarded load.
+    all_places: dict[Value, set[Expression | None]] = {}
     for each in walk(substitute(kernel.body, where)):
         if isinstance(each, Load):
             place = linearize(each.index, each.value.shape) if each.guard is None else None
-            found.setdefault(each.value, set()).add(place)
-    return row, column, found
+            all_places.setdefault(each.value, set()).add(place)
+    of_batch, of_output = (row // rows) * kernel.shape[-1] + column, row * kernel.shape[-1] + column
+    return EpilogueReads(
+        columns={
+            value: places == {of_batch} and of_batch is not column
+            for value, places in all_places.items()
+            if places in ({column}, {of_batch})
+        },
+        element=next((value for value, places in all_places.items() if places == {of_output}), None),
+    )

@@ -146,7 +146,7 @@ def _position(product: GemmView) -> tuple[str, str]:
 def store_text(product: GemmView, after: Epilogue) -> str:
     """Returns the statements that store `sum` at row `m` and columns from `n` of `batch`."""
     row, column = _position(product)
-    if product.column_step == 0 or product.columns % 4 == 0:
+    if product.has_vectors:
         return after.store4("sum", row, column)
     # Elements beyond the columns of a batch belong to the next one.
     return " ".join(

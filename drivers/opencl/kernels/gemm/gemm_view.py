@@ -90,6 +90,11 @@ class GemmView:
         return self.sum_type is Scalar.INT32
 
     @property
+    def has_vectors(self) -> bool:
+        """True if four results, from a multiple of four columns on, never belong to two batches."""
+        return self.column_step == 0 or self.columns % 4 == 0
+
+    @property
     def sizes(self) -> dict[str, int]:
         """Sizes that texts refer to."""
         return {

@@ -231,7 +231,7 @@ def _source(
         in_texels.append(product.left)
     images = as_images(in_texels, facts.images)
     values = kernel_arguments(kernel.output, operands, used_values(kernel), images)
-    after = epilogue(kernel, values, is_vector=product.column_step == 0 or product.columns % 4 == 0)
+    after = epilogue(kernel, values, is_vector=product.has_vectors)
     words = right.value.shape[1] if is_constant else 0
     one_for_all = right.value.shape[0] == 1
     names = {

@@ -263,7 +263,7 @@ def _source(
     after = epilogue(
         kernel,
         values,
-        is_vector=product.column_step == 0 or product.columns % 4 == 0,
+        is_vector=product.has_vectors,
         is_fetched=not tiling.is_stored_by_warp,
     )
     kind = "int" if product.is_integer else "float"

@@ -276,7 +276,7 @@ def _source(
     after = epilogue(
         kernel,
         values,
-        is_vector=product.column_step == 0 or product.columns % 4 == 0,
+        is_vector=product.has_vectors,
         is_fetched=facts.is_nvidia and not images,
     )
     added = split_k.add4_text(kernel, values, facts) if tiling.adds else ""

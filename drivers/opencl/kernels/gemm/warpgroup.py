@@ -315,10 +315,9 @@ def storing(
         ahead: a value of which the caller has loaded elements, see `value4_function`.
     """
     length = kernel.shape[-1]
-    is_vector = product.column_step == 0 or product.columns % 4 == 0
-    four = value4_function(kernel, values, ahead) if is_vector else None
+    four = value4_function(kernel, values, ahead) if product.has_vectors else None
     if four is None:
-        after = epilogue(kernel, values, is_vector=is_vector)
+        after = epilogue(kernel, values, is_vector=product.has_vectors)
         names: dict[str, object] = {
             "STORE_ALL": ways["store_each"],
             "STORE": store_text(product, after),

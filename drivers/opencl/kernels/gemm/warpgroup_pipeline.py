@@ -25,7 +25,7 @@ from neurald.drivers.opencl.codegen.dialect import memory_type, raw4_type
 from neurald.drivers.opencl.codegen.kernel_source import WORKSPACE_ZEROS, Source
 from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
 from neurald.drivers.opencl.kernels.epilogue.epilogue import used_values, value4_function
-from neurald.drivers.opencl.kernels.epilogue.epilogue_reads import column_reads, element_read
+from neurald.drivers.opencl.kernels.epilogue.epilogue_reads import EpilogueReads, epilogue_reads
 from neurald.drivers.opencl.kernels.gemm.accumulate import share_text
 from neurald.drivers.opencl.kernels.gemm.correction import corrected
 from neurald.drivers.opencl.kernels.gemm.gemm_view import GemmView, gemm_view
@@ -180,12 +180,15 @@ def product_of_rows(kernel: Kernel, facts: DeviceFacts) -> GemmView | None:
     if product is None or product.left.type is not Scalar.FLOAT16 or not fits(product, facts):
         return None
     is_constant = product.right.type is Scalar.FLOAT16 and product.right.constant is not None
-    is_vector = product.column_step == 0 or product.columns % 4 == 0
-    if not is_constant or not is_vector or product.is_windowed or kernel.output_offset is not None:
+    if not is_constant or product.is_windowed or kernel.output_offset is not None or kernel.limit is not None:
         return None
+    return product if _computes_vectors(kernel, product) else None
+
+
+def _computes_vectors(kernel: Kernel, product: GemmView) -> bool:
+    """Returns True if results are computed four at a time."""
     values = KernelArguments((kernel.output, *used_values(kernel)))
-    has_vectors = kernel.limit is None and value4_function(kernel, values) is not None
-    return product if has_vectors else None
+    return product.has_vectors and value4_function(kernel, values) is not None
 
 
 def candidates(
@@ -221,39 +224,28 @@ def candidates(
         for each in (_SPLIT_TILINGS if is_exact else _TILINGS)
         for number in splits
     ]
-    reads = _reads_of(kernel, product)
+    reads = _early_reads(kernel, product)
     fitting = [each for each in tilings if each.split == 1 or _is_worth(each, product, facts)]
     for tiling in sorted(fitting, key=lambda each: _cost(each, product, facts)):
         yield _source(kernel, product, right, tiling, facts, moments, reads)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Reads:
-    """Values that a warp can copy or load before its results need them.
+def _early_reads(kernel: Kernel, product: GemmView) -> EpilogueReads:
+    """Returns the values that a warp can copy or load before results need them.
 
-    Attributes:
-        columns: those that have an element for each column; True if they have it for each batch.
-        ahead: one that has an element for each of the output.
+    There are none unless results are computed four at a time.
     """
-
-    columns: Mapping[Value, bool]
-    ahead: Value | None
-
-
-def _reads_of(kernel: Kernel, product: GemmView) -> _Reads:
-    """Returns the values that are copied and loaded ahead; none unless results are vectors."""
-    values = KernelArguments((kernel.output, *used_values(kernel)))
-    is_vector = product.column_step == 0 or product.columns % 4 == 0
-    if not is_vector or value4_function(kernel, values) is None:
-        return _Reads(columns={}, ahead=None)
+    if not _computes_vectors(kernel, product):
+        return EpilogueReads()
+    reads = epilogue_reads(kernel, product.rows)
     columns = {
         value: is_of_batch
-        for value, is_of_batch in column_reads(kernel, product.rows).items()
+        for value, is_of_batch in reads.columns.items()
         if value is not product.left
         # Chunks of 16 bytes are copied.
         and (kernel.shape[-1] if is_of_batch else product.column_step) * value.type.size_bytes % 16 == 0
     }
-    return _Reads(columns=columns, ahead=element_read(kernel))
+    return EpilogueReads(columns=columns, element=reads.element)
 
 
 def _steps(product: GemmView) -> int:
@@ -295,7 +287,7 @@ def _source(
     tiling: PipelineTiling,
     facts: DeviceFacts,
     moments: Value | None,
-    reads: _Reads,
+    reads: EpilogueReads,
 ) -> Source:
     has_remainders = tiling.parts > 1
     operands = [product.left, packed_blocks(split(right) if has_remainders else right)]
@@ -309,7 +301,9 @@ def _source(
     items = tiles * product.batches * tiling.split
     groups = min(items, facts.compute_units)
     columns, column_bytes = _copied_columns(tiling, reads)
-    ahead = reads.ahead if reads.ahead is not None and tiling.can_load_ahead(reads.ahead.type) else None
+    ahead = reads.element
+    if ahead is not None and not tiling.can_load_ahead(ahead.type):
+        ahead = None
     inner = replace(values, near=frozenset(columns))
     stored = storing(kernel, product, inner, _TEMPLATES, "found[i - some]", ahead)
     also_written = () if moments is None else (len(values.values) - 1,)
@@ -413,7 +407,7 @@ def _source(
     )
 
 
-def _copied_columns(tiling: PipelineTiling, reads: _Reads) -> tuple[Mapping[Value, int], int]:
+def _copied_columns(tiling: PipelineTiling, reads: EpilogueReads) -> tuple[Mapping[Value, int], int]:
     """Returns where values of columns lie, as far as local memory is left for them, and their size.
 
     Places are bytes from the first of them. Each team has two of all: warps may still read those of

@@ -6,10 +6,9 @@ from support.compiler.graphs import GraphBuilder
 
 from neurald.drivers.compiler.ir.expression import Expression, load
 from neurald.drivers.compiler.ir.kernel import Kernel
-from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.contraction.product_stacking import stack_products
 from neurald.drivers.compiler.passes.fusion.fusion import fuse
-from neurald.drivers.opencl.kernels.epilogue.epilogue_reads import column_reads, element_read
+from neurald.drivers.opencl.kernels.epilogue.epilogue_reads import EpilogueReads, epilogue_reads
 
 _ROWS = 9
 
@@ -32,8 +31,8 @@ def test_values_of_columns_and_elements() -> None:
         12,
         lambda sums, m, n: sums * load(factor, (n,)) + load(bias, (n,)) + load(added, (m, n)),
     )
-    assert column_reads(kernel, _ROWS) == {factor: False, bias: False}
-    assert element_read(kernel) is added
+    columns = {factor: False, bias: False}
+    assert epilogue_reads(kernel, _ROWS) == EpilogueReads(columns=columns, element=added)
 
 
 def test_values_that_are_also_read_elsewhere() -> None:
@@ -45,16 +44,14 @@ def test_values_that_are_also_read_elsewhere() -> None:
         return sums + load(vector, (n,)) + load(vector, (m,)) + load(matrix, (m, n)) * load(matrix, (n, m))
 
     kernel = product(builder, _ROWS, element)
-    assert not column_reads(kernel, _ROWS)
-    assert element_read(kernel) is None
+    assert epilogue_reads(kernel, _ROWS) == EpilogueReads()
 
 
 def test_values_of_rows_are_neither() -> None:
     builder = GraphBuilder()
     vector, one = builder.weights(_ROWS), builder.weights(1)
     kernel = product(builder, 12, lambda sums, m, n: sums * load(vector, (m,)) + load(one, (n * 0,)))
-    assert not column_reads(kernel, _ROWS)
-    assert element_read(kernel) is None
+    assert epilogue_reads(kernel, _ROWS) == EpilogueReads()
 
 
 def test_every_batch_may_have_values_of_columns() -> None:
@@ -73,5 +70,5 @@ def test_every_batch_may_have_values_of_columns() -> None:
     fused = stack_products(fuse(builder.finish(*outputs), is_row_wise=lambda _: True), alignment=16)
     kernel = fused.kernels[0]
     assert kernel.shape == (3, _ROWS, 12)
-    reads: dict[Value, bool] = column_reads(kernel, _ROWS)
-    assert [(value.shape, is_of_batch) for value, is_of_batch in reads.items()] == [((3, 12), True)]
+    reads = epilogue_reads(kernel, _ROWS)
+    assert [(value.shape, is_of_batch) for value, is_of_batch in reads.columns.items()] == [((3, 12), True)]
