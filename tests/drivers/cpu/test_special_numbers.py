@@ -91,18 +91,20 @@ def _convolutions() -> Iterator[Form]:
                 kernel = _weights((channels, taps, taps, 3), weights)
                 yield _window("TRANSPOSE_CONV", _fed((1, 4, 5, 3), given), kernel, padding, stride)
         yield _window("CONV_3D", _fed((1, 3, 4, 5, 2), given), _weights((2, 2, 2, 2, 4), weights), _SAME)
-    yield _transposed_3d()
+    yield from _transposed_3d()
 
 
-def _transposed_3d() -> Form:
-    """Returns CONV_3D_TRANSPOSE with a stride that does not divide the window."""
-    data, size = _fed((1, 2, 3, 4, 2), (*_INFINITE, np.nan)), (1, 4, 6, 8, 3)
+def _transposed_3d() -> Iterator[Form]:
+    """Yields CONV_3D_TRANSPOSE with strides that do not divide the window, and with dilation."""
+    data = _fed((1, 2, 3, 4, 2), (*_INFINITE, np.nan))
     weights = _weights((3, 3, 3, 3, 2), (0.0,))
-    options: dict[str, Any] = {"Padding": _SAME, "FusedActivationFunction": 0}
-    for axis in "DHW":
-        options |= {f"Stride{axis}": 2, f"Dilation{axis}Factor": 1}
-    inputs = constant(size), weights, data
-    return simple("CONV_3D_TRANSPOSE", "", inputs, (tensor(size),), "Conv3DOptions", **options)
+    for strides, dilations in (((2, 2, 2), (1, 1, 1)), ((1, 2, 3), (2, 3, 2)), ((2, 1, 2), (1, 1, 2))):
+        size = (1, 2 * strides[0], 3 * strides[1], 4 * strides[2], 3)
+        options: dict[str, Any] = {"Padding": _SAME, "FusedActivationFunction": 0}
+        for axis, stride, dilation in zip("DHW", strides, dilations, strict=True):
+            options |= {f"Stride{axis}": stride, f"Dilation{axis}Factor": dilation}
+        inputs = constant(size), weights, data
+        yield simple("CONV_3D_TRANSPOSE", "", inputs, (tensor(size),), "Conv3DOptions", **options)
 
 
 def _pools() -> Iterator[Form]:

@@ -4,9 +4,10 @@ import itertools
 import math
 
 from neurald.drivers.compiler.ir.builder import Builder, Unsupported
-from neurald.drivers.compiler.ir.expression import Expression, load
+from neurald.drivers.compiler.ir.expression import Expression, axis, load, reduce
 from neurald.drivers.compiler.ir.graph import delinearize, inside, linearize
-from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.compiler.ir.op import ReductionOp
+from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import activate
 from neurald.drivers.compiler.lowering.convolution.transpose_convolution import (
     AxisConvolution,
@@ -89,20 +90,21 @@ def _transpose(call: Call, builder: Builder) -> tuple[Value, ...]:
     """Lowers CONV_3D_TRANSPOSE as 2D convolutions that compute a stride's outputs at once.
 
     See `neurald.drivers.compiler.lowering.convolution.transpose_convolution`. The window's depth is
-    in the channels of the images, as in CONV_3D. A dilated window has weights of 0 in its gaps,
-    with which infinite pixels are multiplied.
+    in the channels of the images, as in CONV_3D. Weights of a dilated window have gaps between
+    them; see `_dilated`.
     """
     source, filter_ = builder.value(call, "input"), _filter(call, builder)
     (shape,) = output_shapes(call)
     _, heads = window_positions(call, shape[1:4], filter_.shape[:3])
-    gaps = steps(call, "dilation")
+    if set(steps(call, "dilation")) != {1}:
+        return (_dilated(call, builder, source, filter_, shape, heads),)
     choices = []
-    for axis, (stride, gap) in enumerate(zip(steps(call, "stride"), gaps, strict=True)):
-        place = source.shape[1 + axis], (filter_.shape[axis] - 1) * gap + 1, stride
-        parts = parts_of(*place[1:], shape[4]) if gap == 1 else [None]
-        choices.append([axis_convolution(*place, heads[axis], shape[1 + axis], part) for part in parts])
+    for number, stride in enumerate(steps(call, "stride")):
+        place = source.shape[1 + number], filter_.shape[number], stride
+        parts = parts_of(*place[1:], shape[4])
+        choices.append([axis_convolution(*place, heads[number], shape[1 + number], part) for part in parts])
     parts_with_sums = [
-        (sides, _part_sums(builder, source, filter_, sides, gaps)) for sides in itertools.product(*choices)
+        (sides, _part_sums(builder, source, filter_, sides)) for sides in itertools.product(*choices)
     ]
 
     def body(n: Expression, z: Expression, y: Expression, x: Expression, o: Expression) -> Expression:
@@ -122,13 +124,40 @@ def _transpose(call: Call, builder: Builder) -> tuple[Value, ...]:
     return (builder.compute(shape, body),)
 
 
-def _part_sums(
-    builder: Builder,
-    source: Value,
-    filter_: Value,
-    sides: tuple[AxisConvolution, ...],
-    gaps: tuple[int, ...],
+def _dilated(
+    call: Call, builder: Builder, source: Value, filter_: Value, shape: Shape, heads: Shape
 ) -> Value:
+    """Lowers CONV_3D_TRANSPOSE with dilation: multiplies every pixel by all weights, and adds.
+
+    A convolution with weights of 0 in the gaps would multiply infinite pixels by them.
+    """
+    batches, *image, channels = source.shape
+    *kernel, outputs, _ = filter_.shape
+    strides, dilations = steps(call, "stride"), steps(call, "dilation")
+    products = builder.matrix_product(
+        builder.reshape(source, (batches * math.prod(image), channels)),
+        builder.reshape(filter_, (math.prod(kernel) * outputs, channels)),
+    )
+
+    def body(n: Expression, z: Expression, y: Expression, x: Expression, o: Expression) -> Expression:
+        taps = tuple(axis(length, "t") for length in kernel)
+        spread = [
+            at + head - tap * gap
+            for at, head, tap, gap in zip((z, y, x), heads, taps, dilations, strict=True)
+        ]
+        pixel = tuple(each // stride for each, stride in zip(spread, strides, strict=True))
+        exists = inside(pixel, tuple(image))
+        for each, stride in zip(spread, strides, strict=True):
+            exists = exists & (each % stride).equals(0)
+        row = linearize((n, *pixel), source.shape[:4])
+        column = linearize((*taps, o), filter_.shape[:4])
+        total = reduce(ReductionOp.SUM, taps, load(products, (row, column), exists))
+        return _finish(call, builder, total, o)
+
+    return builder.compute(shape, body)
+
+
+def _part_sums(builder: Builder, source: Value, filter_: Value, sides: tuple[AxisConvolution, ...]) -> Value:
     """Returns the sums of some phases: (batches × depths, heights, widths, phases × channels)."""
     batches, *image, channels = source.shape
     outputs = filter_.shape[3]
@@ -143,11 +172,8 @@ def _part_sums(
     def weights(number: Expression, y: Expression, x: Expression, coordinate: Expression) -> Expression:
         phase = delinearize(number // outputs, phases)
         seen = (coordinate // channels, y, x)
-        spread = [side.tap(each, at) for side, each, at in zip(sides, seen, phase, strict=True)]
-        taps = tuple(each // gap for each, gap in zip(spread, gaps, strict=True))
+        taps = tuple(side.tap(each, at) for side, each, at in zip(sides, seen, phase, strict=True))
         exists = inside(taps, filter_.shape[:3])
-        for each, gap in zip(spread, gaps, strict=True):
-            exists = exists & (each % gap).equals(0)
         return load(filter_, (*taps, number % outputs, coordinate % channels), exists)
 
     images = builder.compute((batches * depth.positions, *image[1:], len(depth.taps) * channels), slices)
