@@ -160,17 +160,15 @@ class BoundedProtocol(HttpToolsProtocol):
 
         A client that would change to another protocol, as Java's does, is answered in this one.
         """
-        rest: bytes | memoryview = data
+        rest = data
         while True:
             try:
                 self.parser.feed_data(rest)
                 break
             except httptools.HttpParserUpgrade as upgrade:
                 # The parser takes no body after such a head.
-                rest = memoryview(rest)[upgrade.args[0] :]
-                head = self._head_without_upgrade()
+                rest = self._head_without_upgrade() + rest[upgrade.args[0] :]
                 self._begin_parser()
-                self.parser.feed_data(head)
             except httptools.HttpParserError:
                 super().data_received(b"")  # answers, as the parser stays in this state
                 return

@@ -6,6 +6,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from support.sweeps import sweep
 
 pytest.importorskip("uvicorn", reason="the extra [serve] is not installed")
 
@@ -57,3 +58,30 @@ async def received_when_idle(*, asks: bool, makes_room: bool) -> bytes:
 def test_an_idle_connection_is_closed_unless_its_next_request_has_come(makes_room: bool) -> None:
     assert asyncio.run(received_when_idle(asks=False, makes_room=makes_room)) == b""
     assert asyncio.run(received_when_idle(asks=True, makes_room=makes_room)).endswith(b"hello")
+
+
+async def answered(request: bytes, failures: list[object]) -> bytes:
+    """Returns what a client receives that sends bytes, and adds what the loop reports."""
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context))
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = HttpServer(hello, listener, connections=4, drain_s=1, tls=None)
+    await server.start()
+    with socket.create_connection(listener.getsockname()) as client:
+        client.setblocking(False)
+        client.sendall(request)
+        found = await answer(client)
+    await server.stop()
+    return found
+
+
+@sweep("target", [b"/", b"http://a", b"http://a:99999/", b"http:", b"?"])
+@sweep("upgrade", [b"", b"Connection: Upgrade\r\nUpgrade: h2c\r\n"])
+def test_heads_that_would_change_the_protocol_are_refused_like_others(
+    target: bytes, upgrade: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    failures: list[object] = []
+    head = b"GET " + target + b" HTTP/1.1\r\nHost: a\r\n" + upgrade + b"\r\n"
+    status = b"200" if target == b"/" else b"400"
+    assert asyncio.run(answered(head, failures)).startswith(b"HTTP/1.1 " + status)
+    assert not failures
+    assert not [each for each in caplog.records if each.levelname == "ERROR"]
