@@ -1,4 +1,4 @@
-"""Prose of pages and comments of LLVM IR end by column 100, as ruff demands of Python (W505)."""
+"""Prose of pages, and comments of LLVM IR and OpenCL C, end by column 100, as in Python (W505)."""
 
 import re
 import subprocess
@@ -15,7 +15,9 @@ def _listed(pattern: str) -> list[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
 
 
-PAGES, SOURCES = _listed("*.md"), _listed("drivers/*.ll")
+PAGES = _listed("*.md")
+#: Sources by what begins a line that is a comment.
+SOURCES = {";": _listed("drivers/*.ll"), "//": _listed("*.cl")}
 _BLOCK = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 #: A heading, a row of a table, an image or a reason of `support.snippets` must be one line.
 _ONE_LINE = re.compile(r" *(#|\||!\[|<!-- not run: )")
@@ -33,10 +35,10 @@ def test_prose_is_not_wide(page: str) -> None:
     assert not _long_lines((ROOT / page).read_text(encoding="utf-8"))
 
 
-@sweep("source", SOURCES)
-def test_comments_of_ir_are_not_wide(source: str) -> None:
+@sweep(("begin", "source"), [(begin, source) for begin, sources in SOURCES.items() for source in sources])
+def test_comments_are_not_wide(begin: str, source: str) -> None:
     lines = (ROOT / source).read_text(encoding="utf-8").split("\n")
-    assert not [line for line in lines if len(line) > MAX_COLUMNS and line.lstrip().startswith(";")]
+    assert not [line for line in lines if len(line) > MAX_COLUMNS and line.lstrip().startswith(begin)]
 
 
 def test_only_prose_is_checked() -> None:

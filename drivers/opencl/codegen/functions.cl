@@ -1,5 +1,5 @@
-// Helper functions of generated code, see `dialect`. A program contains those that it calls, without
-// the comments between them.
+// Helper functions of generated code, see `dialect`. A program contains those that it calls,
+// without the comments between them.
 
 static inline float neurald_min(float a, float b) {
   return a < b || a != a ? a : b;
@@ -88,10 +88,10 @@ static inline int4 neurald_high_product4(const int4 value, const int4 mantissa) 
 static inline int4 neurald_shifted_right4(const int4 value, const int4 exponent) {
   return ((value >> ~exponent) + 1) >> 1;
 }
-// `neurald_fixed_point` for exponents from -32 to -2, and for -1. What both roundings add is added to
-// the 64-bit product at once: 2^30, half of what the second shift removes in units of 2^31, and -2^31
-// for negative values, whose ties are rounded away from zero. The upper half of the sum is then
-// shifted right by the remaining bits.
+// `neurald_fixed_point` for exponents from -32 to -2, and for -1. What both roundings add is added
+// to the 64-bit product at once: 2^30, half of what the second shift removes in units of 2^31, and
+// -2^31 for negative values, whose ties are rounded away from zero. The upper half of the sum is
+// then shifted right by the remaining bits.
 static inline int4 neurald_scaled4(const int4 value, const int4 mantissa, const int4 exponent) {
   const uint4 low = (as_uint4(value) & 0x80000000u) | 0x40000000u;
   const int4 high = ((int4)(1) << (-2 - exponent)) + (value >> 31);

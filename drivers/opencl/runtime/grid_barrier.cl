@@ -44,7 +44,8 @@ static $CALLED void neurald_idle(__global uint *sync, const uint target, const i
 }
 //: After a barrier the initial state is no longer read, so one work-group prepares the next launch.
 static inline void neurald_leave(__global uint *sync, const uint target, const int first, const int lid) {
-  // PoCL compiles wrongly what comes after barriers that not every launch gets to, unless there is one that every launch does.
+  // PoCL compiles wrongly what comes after barriers that not every launch gets to, unless there is
+  // one that every launch does.
   barrier(CLK_LOCAL_MEM_FENCE);
   if (first != 0 || (target & 0x7fffffff) == 0) return;
   const uint next = 1 - (target >> 31);

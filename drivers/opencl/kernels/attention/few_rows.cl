@@ -1,9 +1,9 @@
 //: Attention of few rows, see few_rows.py.
 //:
-//: ITEMS: work-items of a group, which computes a row. SHARING: work-items that share the depth of a
-//: score. K4, D4: vectors of the depth and of the features. SLICES: parts of the columns whose values
-//: are added separately. AHEAD: values that a work-item requests before the weights are known. TURNS:
-//: columns of a part. SCORES_AT: where scores, then weights, are in local memory.
+//: ITEMS: work-items of a group, which computes a row. SHARING: work-items that share the depth of
+//: a score. K4, D4: vectors of the depth and of the features. SLICES: parts of the columns whose
+//: values are added separately. AHEAD: values that a work-item requests before the weights are
+//: known. TURNS: columns of a part. SCORES_AT: where scores, then weights, are in local memory.
 
 //: [function]
 //: The whole function.
@@ -48,7 +48,8 @@ $FUNCTION {
   barrier(CLK_LOCAL_MEM_FENCE);
   largest = parts[0];
   for (int i = 1; i < 16; ++i) largest = fmax(largest, parts[i]);
-  // If everything is masked, the exponents are compared with 0 instead: minus infinity minus itself is NaN.
+  // If everything is masked, the exponents are compared with 0 instead: minus infinity minus itself
+  // is NaN.
   if (largest == -INFINITY) largest = 0.0f;
   barrier(CLK_LOCAL_MEM_FENCE);
   float total = 0.0f;
@@ -68,8 +69,8 @@ $FUNCTION {
   total = parts[0];
   for (int i = 1; i < 16; ++i) total += parts[i];
   barrier(CLK_LOCAL_MEM_FENCE);
-  // Weights are divided by their sum before they are used, so that sums never exceed the values. A row
-  // without a weight is divided by zero.
+  // Weights are divided by their sum before they are used, so that sums never exceed the values. A
+  // row without a weight is divided by zero.
   const float inverse = total > 0 ? 1.0f / total : NAN;
   float4 sum = (float4)(0);
   if (slice < $SLICES) {

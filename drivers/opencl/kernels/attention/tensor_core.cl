@@ -1,10 +1,10 @@
 //: Attention on tensor cores, see tensor_core.py.
 //:
-//: BM: rows of a group, 16 for each of its DOWN warps. KS: warps that split the columns. BN: columns of
-//: a warp in a step. NB: columns of a step. ITEMS: work-items of a group. STAGES: steps in local memory.
-//: DEPTHS, FEATURES: blocks of 16 of the depth and of the features. KEY_CHUNKS, VALUE_CHUNKS: units of
-//: 16 bytes of a row. KEY_PITCH, VALUE_PITCH: bytes of a row in local memory. M, N, K, D: rows, columns,
-//: depth and features of a batch.
+//: BM: rows of a group, 16 for each of its DOWN warps. KS: warps that split the columns. BN:
+//: columns of a warp in a step. NB: columns of a step. ITEMS: work-items of a group. STAGES: steps
+//: in local memory. DEPTHS, FEATURES: blocks of 16 of the depth and of the features. KEY_CHUNKS,
+//: VALUE_CHUNKS: units of 16 bytes of a row. KEY_PITCH, VALUE_PITCH: bytes of a row in local
+//: memory. M, N, K, D: rows, columns, depth and features of a batch.
 
 //: [function]
 //: The whole function.
@@ -118,7 +118,8 @@ $FUNCTION {
       found[i] = fmax(found[i], other);
       const float before = largest[i];
       largest[i] = found[i];
-      // While everything is masked, exponents are compared with 0 instead: minus infinity minus itself is NaN.
+      // While everything is masked, exponents are compared with 0 instead: minus infinity minus
+      // itself is NaN.
       if (found[i] == -INFINITY) found[i] = 0;
       kept[i] = ${KERNEL}_power(before - found[i]);
       total[i] *= kept[i];

@@ -1,9 +1,9 @@
 //: Attention in portable OpenCL C, see tile.py.
 //:
 //: BM, BN: rows and columns of a tile of scores. KC: depth of a step. ITEMS: work-items of a group,
-//: each with four rows and four columns. ACROSS: work-items along the columns. ROWS, COLUMNS: pitches
-//: in local memory. DP: features, rounded up to a multiple of four. ND: vectors of features of a row
-//: that a work-item has. M, N, K, D: rows, columns, depth and features of a batch.
+//: each with four rows and four columns. ACROSS: work-items along the columns. ROWS, COLUMNS:
+//: pitches in local memory. DP: features, rounded up to a multiple of four. ND: vectors of features
+//: of a row that a work-item has. M, N, K, D: rows, columns, depth and features of a batch.
 
 //: [function]
 //: The whole function.
@@ -70,7 +70,8 @@ $FUNCTION {
     float4 found = largest;
     for (int i = 0; i < $ACROSS; ++i) found = fmax(found, parts[i * ($BM / 4)]);
     barrier(CLK_LOCAL_MEM_FENCE);
-    // While everything is masked, the exponents are compared with 0 instead: minus infinity minus itself is NaN.
+    // While everything is masked, the exponents are compared with 0 instead: minus infinity minus
+    // itself is NaN.
     const float4 top = select(found, (float4)(0), found == (float4)(-INFINITY));
     const float4 kept = exp(largest - top);
     largest = found;
@@ -86,7 +87,8 @@ $FUNCTION {
     float4 added = (float4)(0);
     for (int i = 0; i < $ACROSS; ++i) added += parts[i * ($BM / 4)];
     total = before + added;
-    // Sums of weighted values are divided by the sum of weights at once: they never exceed the values.
+    // Sums of weighted values are divided by the sum of weights at once: they never exceed the
+    // values.
     const float4 inverse = select((float4)(1) / total, (float4)(0), total == (float4)(0));
     const float4 factor = before * inverse;
 #define NEURALD_POWERS(j, z) \

@@ -1,10 +1,10 @@
 //: Attention by instructions of whole warpgroups, see warpgroup.py.
 //:
 //: BM: rows of a group, 64 for each warpgroup. BN: columns of a step. ITEMS: work-items of a group.
-//: STAGES: steps in local memory. STEP: bytes of a step. DEPTH_CHUNKS, FEATURE_CHUNKS: units of 16 bytes
-//: of a row. FIRST_BYTES: of the queries. KEY_BYTES: of the keys of a step. COUNT, SUMS: accumulators of
-//: a work-item for scores and for sums of values. SLAB_PITCH: floats between rows that are stored.
-//: M, N, K, D: rows, columns, depth and features of a batch.
+//: STAGES: steps in local memory. STEP: bytes of a step. DEPTH_CHUNKS, FEATURE_CHUNKS: units of 16
+//: bytes of a row. FIRST_BYTES: of the queries. KEY_BYTES: of the keys of a step. COUNT, SUMS:
+//: accumulators of a work-item for scores and for sums of values. SLAB_PITCH: floats between rows
+//: that are stored. M, N, K, D: rows, columns, depth and features of a batch.
 
 //: [function]
 //: The whole function.
@@ -26,8 +26,8 @@ static inline void ${KERNEL}_pair(uint *found, const float low, const float high
 static inline void ${KERNEL}_other(float *found, const float value, const int distance) {
   asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=f"(*found) : "f"(value), "r"(distance));
 }
-//: Places of a chunk of 16 bytes: blocks of 128 bytes of each row follow each other, and chunks of a
-//: row are swizzled.
+//: Places of a chunk of 16 bytes: blocks of 128 bytes of each row follow each other, and chunks of
+//: a row are swizzled.
 static inline int ${KERNEL}_place(const int rows, const int row, const int chunk) {
   return (chunk >> 3) * rows * 128 + row * 128 + (((chunk & 7) ^ (row & 7)) << 4);
 }
@@ -82,7 +82,8 @@ $FUNCTION {
       found[i] = fmax(found[i], other);
       ${KERNEL}_other(&other, found[i], 2);
       found[i] = fmax(found[i], other);
-      // While everything is masked, exponents are compared with 0 instead: minus infinity minus itself is NaN.
+      // While everything is masked, exponents are compared with 0 instead: minus infinity minus
+      // itself is NaN.
       start[i] = found[i] == -INFINITY ? 0 : found[i] * -1.44269504f;
       kept[i] = neurald_power_of_two(mad(largest[i], 1.44269504f, start[i]));
       largest[i] = found[i];

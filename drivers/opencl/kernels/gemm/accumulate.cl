@@ -25,7 +25,8 @@
       (batch * $tiles + tile) * ($split * $NE * $ITEMS) + lid;
 #pragma unroll
     for (int e = 0; e < $NE; ++e) parts[(share * $NE + e) * $ITEMS] = $VECTOR;
-    // What all of a group have stored before a barrier, its first work-item hands on, and takes from others, for all of them.
+    // What all of a group have stored before a barrier, its first work-item hands on, and takes
+    // from others, for all of them.
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     __local uint *before = (__local uint *)scratch;
     if (lid == 0) {

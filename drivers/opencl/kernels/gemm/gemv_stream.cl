@@ -1,8 +1,9 @@
 //: Products with few rows and a constant matrix, see gemv_stream.py.
 //:
 //: LANES: work-items along the columns, one each. SLICES: work-items along the depth. VECTOR:
-//: elements in 16 bytes. CHUNKS: vectors along the depth. BLOCKS: blocks of columns. PITCH: elements
-//: of a row of the left matrix in local memory, which is `near`. MATRIX: the matrix of a batch.
+//: elements in 16 bytes. CHUNKS: vectors along the depth. BLOCKS: blocks of columns. PITCH:
+//: elements of a row of the left matrix in local memory, which is `near`. MATRIX: the matrix of a
+//: batch.
 
 //: [function]
 $UNPACK

@@ -162,7 +162,8 @@ $COPY_LATE
   barrier(CLK_LOCAL_MEM_FENCE);
 
 //: [store_by_warp]
-//: The end of a function: each warp stores 16 of its rows at a time, through its part of local memory.
+//: The end of a function: each warp stores 16 of its rows at a time, through its part of local
+//: memory.
   __local $T *slab = (__local $T *)scratch + warp * (16 * ($WN + 4));
 #pragma unroll
   for (int i = 0; i < $WM / 16; ++i) {
@@ -198,7 +199,8 @@ $COPY_LATE
             ${KERNEL}_copy(to + ${KERNEL}_place(row, chunk), (ulong)(a1 + at), 16); \
 
 //: [gather_left]
-//: Gathers sixteen bytes element by element, or the zero point; the next barrier makes them visible.
+//: Gathers sixteen bytes element by element, or the zero point; the next barrier makes them
+//: visible.
           $BITS found[$EACH_CHUNK] __attribute__((aligned(16))); \
           _Pragma("unroll") for (int e = 0; e < $EACH_CHUNK; ++e) { \
             const int at = ${KERNEL}_left(rows[i], k + e$SIZE_ARGUMENTS); \

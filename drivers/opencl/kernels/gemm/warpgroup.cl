@@ -1,11 +1,12 @@
 //: Matrix products by instructions of whole warpgroups, see warpgroup.py.
 //:
-//: BM, BN: rows and columns of a tile. BYTES: bytes of each row in a step. CHUNKS: the same in units
-//: of 16 bytes. STEP: bytes of a step of both matrices. STAGES: steps in local memory. SIZE: bytes of
-//: an element. ITEMS: work-items of a group. NA, NB: chunks of the left and right matrix that a
-//: work-item copies in a step. COUNT: accumulators of a work-item. BLOCKS: times 64 rows of a
-//: warpgroup. BLOCK_BYTES: of 64 columns in a step. SLAB_PITCH: accumulators between rows in local
-//: memory. UNROLLED: vectors that a work-item computes before it stores them. VALUE: their type.
+//: BM, BN: rows and columns of a tile. BYTES: bytes of each row in a step. CHUNKS: the same in
+//: units of 16 bytes. STEP: bytes of a step of both matrices. STAGES: steps in local memory. SIZE:
+//: bytes of an element. ITEMS: work-items of a group. NA, NB: chunks of the left and right matrix
+//: that a work-item copies in a step. COUNT: accumulators of a work-item. BLOCKS: times 64 rows of
+//: a warpgroup. BLOCK_BYTES: of 64 columns in a step. SLAB_PITCH: accumulators between rows in
+//: local memory. UNROLLED: vectors that a work-item computes before it stores them. VALUE: their
+//: type.
 
 //: [function]
 //: The whole function, and those that it calls.

@@ -2,13 +2,14 @@
 //:
 //: BM, BN: rows and columns of a tile. BYTES: bytes of each row in a step. STEP: bytes of a step of
 //: both matrices. STAGES: steps in local memory. SIZE: bytes of an element. NA: chunks of the left
-//: matrix that a work-item copies in a step. COUNT: accumulators of a work-item for 64 rows. BLOCKS:
-//: times 64 rows of a warpgroup. SHARING: warpgroups that share a tile. TEAMS: tiles that are under way
-//: together. MULTIPLYING: work-items that multiply. BLOCK_BYTES: of 64 columns in a step. SLAB: columns
-//: of 16 rows that a warp stores at a time. SLAB_PITCH: accumulators between rows in its part of local
-//: memory; SLABS_AT: where these parts begin. COLUMNS_AT: where values of columns begin, twice for each
-//: team; COLUMNS_BYTES: the bytes of each. PARTS: 2 if the right matrix has remainders, or 1.
-//: UNROLLED: vectors that a work-item computes before it stores them; VALUE: their type. AHEAD: the argument whose elements are loaded ahead, of AHEAD_TYPE.
+//: matrix that a work-item copies in a step. COUNT: accumulators of a work-item for 64 rows.
+//: BLOCKS: times 64 rows of a warpgroup. SHARING: warpgroups that share a tile. TEAMS: tiles that
+//: are under way together. MULTIPLYING: work-items that multiply. BLOCK_BYTES: of 64 columns in a
+//: step. SLAB: columns of 16 rows that a warp stores at a time. SLAB_PITCH: accumulators between
+//: rows in its part of local memory; SLABS_AT: where these parts begin. COLUMNS_AT: where values of
+//: columns begin, twice for each team; COLUMNS_BYTES: the bytes of each. PARTS: 2 if the right
+//: matrix has remainders, or 1. UNROLLED: vectors that a work-item computes before it stores them;
+//: VALUE: their type. AHEAD: the argument whose elements are loaded ahead, of AHEAD_TYPE.
 
 //: [function]
 //: The whole function, and those that it calls.
@@ -143,7 +144,8 @@ $STORING
       }
 
 //: [store_together]
-//: Computes several vectors of a part before it stores them, so that their loads are under way together.
+//: Computes several vectors of a part before it stores them, so that their loads are under way
+//: together.
 #define NEURALD_PART(block, first, behind) { \
         NEURALD_KEEP(block, first) \
         _Pragma("unroll") for (int some = 0; some < $SLAB / 8; some += $UNROLLED) { \
@@ -167,7 +169,8 @@ $STORING
       }
 
 //: [copy_columns]
-//: Copies values of the tile's columns while steps are multiplied, to the team's two places in turn.
+//: Copies values of the tile's columns while steps are multiplied, to the team's two places in
+//: turn.
       const uint place = number / ($groups * $TEAMS) & 1;
       const int columns_at = $COLUMNS_AT + (team * 2 + place) * $COLUMNS_BYTES;
 $COPY_EACH
@@ -224,7 +227,8 @@ $FETCH_NUMBERS
 ${KERNEL}_numbers(numbers, (block) * 16 + slab_row),
 
 //: [summed]
-//: Function that adds up as many numbers as work-items have a part of a row. Each of them gets a sum.
+//: Function that adds up as many numbers as work-items have a part of a row. Each of them gets a
+//: sum.
 static inline float ${KERNEL}_summed(float *values, const int lane) {
 #pragma unroll
   for (int distance = $SLAB / 8; distance > 0; distance /= 2)
@@ -286,7 +290,8 @@ static inline ${T}4 ${KERNEL}_total(__global const ${T}4 *from) {
         for (int j = 0; j < $COUNT / 4; ++j)
           parts[((share * $BLOCKS + block) * ($COUNT / 4) + j) * 32] = (${T}4)(sums[block][j * 4], sums[block][j * 4 + 1], sums[block][j * 4 + 2], sums[block][j * 4 + 3]);
       ${KERNEL}_meet();
-      // What the warp has stored before it meets, its first work-item hands on, and takes from others, for all of them.
+      // What the warp has stored before it meets, its first work-item hands on, and takes from
+      // others, for all of them.
       __local uint *before = (__local uint *)slab;
       if (lane == 0) {
         __global uint *count = (__global uint *)workspace + warp;
