@@ -146,7 +146,7 @@ class Compilation(Unpicklable):
 
     @property
     def report(self) -> CompilationReport:
-        """How the steps were compiled, whether the CPU took over, and which devices have failed."""
+        """The preparation of each step, a takeover by the CPU, and the devices that have failed."""
         steps = tuple(
             self.recovery.step(step).report or report
             for step, report in zip(self.plan.steps, self._report.steps, strict=True)

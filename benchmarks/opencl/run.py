@@ -41,7 +41,7 @@ _TOKEN = bytes(32)
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Preparation:
-    """How neurald prepared a network.
+    """neurald's preparation of a network.
 
     Attributes:
         cold_s: the time with an empty cache.

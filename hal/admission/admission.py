@@ -92,17 +92,17 @@ class Admission:
 
     @property
     def calls(self) -> int:
-        """How many calls and executions are under way."""
+        """The number of calls and executions that are under way."""
         return self._calls + self.gate.running + self.gate.waiting
 
     @property
     def waiting(self) -> int:
-        """How many executions wait in the queue."""
+        """The number of executions that wait in the queue."""
         return self._queue.waiting + self.gate.waiting
 
     @property
     def executions(self) -> int:
-        """How many executions have ended."""
+        """The number of executions that have ended."""
         return self._executions + self.gate.executions
 
     @property

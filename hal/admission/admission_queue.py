@@ -61,7 +61,7 @@ class RunsConcurrently(Protocol):
 
     @property
     def executions_at_once(self) -> int:
-        """How many executions run efficiently at once, at least 1; further ones wait."""
+        """The number of executions that run efficiently at once, at least 1; further ones wait."""
         ...
 
 
@@ -70,7 +70,7 @@ class Rooms(Protocol):
 
     @property
     def taken(self) -> int:
-        """How many there are."""
+        """The number of them."""
         ...
 
     def take(self, most: int) -> bool:
@@ -164,7 +164,7 @@ class AdmissionQueue:
 
     @property
     def waiting(self) -> int:
-        """How many executions wait."""
+        """The number of executions that wait."""
         return self._waiting
 
     def acquire(

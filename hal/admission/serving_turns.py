@@ -55,7 +55,7 @@ class ServingTurns:
 
     @property
     def waiting(self) -> int:
-        """How many threads wait for a turn."""
+        """The number of threads that wait for a turn."""
         return self._waiting
 
     def place(self, user: Hashable, session: Hashable) -> "ServingPlace":

@@ -239,7 +239,7 @@ class Session:
 
     @property
     def memories(self) -> int:
-        """How many memories live."""
+        """The number of memories that live."""
         return len(self._holdings)
 
     @property
@@ -379,7 +379,7 @@ class Session:
 
     @property
     def prepared_models(self) -> int:
-        """How many prepared models the session has."""
+        """The number of prepared models that the session has."""
         return len(self._models)
 
     def check_constants(self, size_bytes: int) -> None:

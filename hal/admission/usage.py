@@ -270,5 +270,5 @@ class Ticket:
 
     @property
     def waited_ns(self) -> int:
-        """How long it waited for the device."""
+        """The time that it waited for the device."""
         return 0 if self.started_at is None else max(0, int((self.started_at - self.queued_at) * 1e9))

@@ -84,7 +84,7 @@ class Watchdog(Generic[_T]):
 
     @property
     def hanging(self) -> int:
-        """How many executions should have ended and have not."""
+        """The number of executions that should have ended and have not."""
         return len(self._hanging)
 
     def begin(self, owner: _T, deadline_s: float | None) -> None:

@@ -141,7 +141,7 @@ class CompileReply(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ProcessExit(msgspec.Struct, frozen=True, array_like=True):
-    """How a child ended that sent no reply.
+    """The end of a child that sent no reply.
 
     Attributes:
         signal: the signal that ended it; 0 if none did.

@@ -9,7 +9,7 @@ from neurald.hal.model.types import OperandType
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
-    """Whether a device supports an operation; `reason` explains to people why not."""
+    """A device's answer whether it supports an operation; `reason` explains to people why not."""
 
     ok: bool
     reason: str = ""

@@ -86,7 +86,7 @@ class Device(Protocol):
 
     @property
     def cache_files_needed(self) -> CacheFilesNeeded:
-        """How many cache files a prepared model needs."""
+        """The number of cache files that a prepared model needs."""
         ...
 
     def capabilities(self) -> Capabilities:

@@ -28,7 +28,7 @@ COPY_OUT = "copy from the device"
 
 
 class ExecuteOptions(Struct, frozen=True, kw_only=True):
-    """How to run a request.
+    """Options for running a request.
 
     Attributes:
         measure: report `ExecutionResult.timing`.

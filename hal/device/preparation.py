@@ -1,4 +1,4 @@
-"""How models are prepared: options, compiled models as artifacts, and compilation elsewhere."""
+"""Preparation of models: options, compiled models as artifacts, and compilation elsewhere."""
 
 import time
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ InputShapes = Mapping[int, tuple[int, ...]]
 
 
 class CacheFilesNeeded(Struct, frozen=True, kw_only=True):
-    """How many cache files a prepared model of a device needs. (0, 0) means that it caches nothing.
+    """The cache files that a prepared model of a device needs. (0, 0) means that it caches nothing.
 
     Raises:
         BadData: a number is not in 0 to 32. Such a device is not registered.
@@ -143,7 +143,7 @@ class Compiler(Protocol):
 
 
 class PrepareOptions(Struct, frozen=True, kw_only=True):
-    """How to prepare a model.
+    """Options for preparing a model.
 
     Attributes:
         preference: what to optimise for.

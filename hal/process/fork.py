@@ -57,7 +57,7 @@ class ForkUnsafeLibrary:
 
     @property
     def obstacle(self) -> str:
-        """Why this process may not use the library; empty if it may."""
+        """The reason why this process may not use the library; empty if it may."""
         return self.cause if self._is_cut_off else ""
 
     def require(self) -> None:

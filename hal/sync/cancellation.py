@@ -22,7 +22,7 @@ POLL_S: Final = 0.02
 
 
 class Cancellation:
-    """Whether an execution must stop. Thread-safe; once cancelled, it stays so.
+    """A flag that tells an execution to stop. Thread-safe; once cancelled, it stays so.
 
     Native code, which cannot call this object, polls three 64-bit words at `address`: the execution
     must stop once the first word is not 0, or once the 32 bits at the address in the second word

@@ -59,7 +59,7 @@ class LendingPool(Generic[_T]):
 
     @property
     def waiting(self) -> int:
-        """How many threads wait."""
+        """The number of threads that wait."""
         return len(self._waiting)
 
     def take(self, deadline_s: float | None = None, cancellation: Cancellation | None = None) -> _T:

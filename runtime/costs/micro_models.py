@@ -223,7 +223,7 @@ def _resize(graph: _Graph, size: int, depth: int) -> None:
 
 
 class _Recipe(Struct, frozen=True, kw_only=True):
-    """How to build the models of one operation type.
+    """The recipe for the models of one operation type.
 
     Attributes:
         add: adds the operation to a graph, for a size and a depth.

@@ -35,7 +35,7 @@ _MAX_SECONDS: Final = 1e6
 
 
 class CostSource(Enum):
-    """Where a cost comes from, best first."""
+    """The sources of a cost, best first."""
 
     #: An operation of this type and size was measured on the device.
     MEASURED = "measured"

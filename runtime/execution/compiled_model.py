@@ -37,7 +37,7 @@ class CompiledModel(Protocol):
 
     @property
     def report(self) -> CompilationReport:
-        """How the steps were prepared."""
+        """Tells how the steps were prepared."""
         ...
 
     @property

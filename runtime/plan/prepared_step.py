@@ -25,7 +25,7 @@ class CacheOutcome(Enum):
 
 
 class PreparationReport(Struct, frozen=True, kw_only=True):
-    """How a device obtained a prepared model.
+    """The way in which a device obtained a prepared model.
 
     Attributes:
         device: name of the device.

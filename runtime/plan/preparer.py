@@ -58,7 +58,7 @@ MAX_LOCK_WAIT_S = 120.0
 
 
 class Caching(Struct, frozen=True, kw_only=True):
-    """Where compiled artifacts are stored.
+    """The place where compiled artifacts are stored.
 
     Attributes:
         directory: the cache directory.

@@ -55,7 +55,7 @@ def _shown(seconds: float) -> str:
 
 
 class CompilationReport(Struct, frozen=True, kw_only=True):
-    """How the steps of a plan were prepared, and which of their devices have failed since.
+    """Tells how the steps of a plan were prepared, and which of their devices have failed since.
 
     Attributes:
         steps: for each step of the plan, how its device obtained the prepared model.

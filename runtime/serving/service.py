@@ -81,7 +81,7 @@ class ServedModel:
 
     @property
     def last_receipt(self) -> Receipt | None:
-        """Where the latest call of this thread ran, and how long; None before the first."""
+        """Tells where the latest call of this thread ran, and how long; None before the first."""
         return getattr(self._latest, "receipt", None)
 
     @overload

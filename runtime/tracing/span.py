@@ -89,7 +89,7 @@ class Threads(threading.local):
 
 
 class Beginnings:
-    """When executions began that waiting threads finish, by the numbers of calls.
+    """The starts of executions that waiting threads finish, by the numbers of calls.
 
     Args:
         process: its number.
@@ -179,7 +179,7 @@ class Recorder:
 
     @property
     def dropped(self) -> int:
-        """How many records were dropped because there were too many."""
+        """The number of records that were dropped because there were too many."""
         return self._dropped + max(0, self.calls.count - _CALL_RECORDS)
 
     def subject(self, expand: ExpandCall) -> int:

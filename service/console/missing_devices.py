@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 
 class MissingDevices(NamedTuple):
-    """Why installed drivers have no device.
+    """Installed drivers that have no device, and the reasons.
 
     Attributes:
         unavailable: reasons of those that cannot start, by address.

@@ -24,7 +24,7 @@ _ASCII_SHADES = " .+*#"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoResult:
-    """How one device classified the digits.
+    """The classification of the digits by one device.
 
     Attributes:
         device: name of the device.

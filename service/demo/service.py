@@ -24,7 +24,7 @@ _ANYWHERE: Final = "127.0.0.1:0"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceAddresses:
-    """Where a service listens, as `host:port`.
+    """The addresses at which a service listens, as `host:port`.
 
     Attributes:
         grpc, http: the grpc and http for clients of the V2 protocol.

@@ -6,7 +6,7 @@ import msgspec
 
 
 class Severity(StrEnum):
-    """How much a finding matters.
+    """The weight of a finding.
 
     OK is as it should be, a NOTE restricts what can be done here, a WARNING will probably cause
     trouble, and a PROBLEM already does.

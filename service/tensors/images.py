@@ -39,7 +39,7 @@ _BYTES = (OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNE
 
 
 class ImageLayout(Struct, frozen=True, kw_only=True):
-    """Where the lengths of an image are among those of an input."""
+    """Layout of an image in an input: its lengths, and whether channels come first."""
 
     height: int
     width: int

@@ -42,7 +42,7 @@ class Unsupported(Exception):
 
 
 class Limit(Struct, frozen=True, kw_only=True):
-    """How many rows of a value exist, whose shape is an upper bound.
+    """The number of rows of a value that exist; its shape is an upper bound.
 
     Rows that do not exist have any contents. They are the last ones in row-major order, because the
     dimensions before that of the rows have length 1.

@@ -35,7 +35,7 @@ MAX_PADDINGS = 4
 
 
 class RowLimit(Struct, frozen=True, kw_only=True):
-    """How many rows of a value are needed; the others may have any contents.
+    """The number of rows of a value that are needed; the others may have any contents.
 
     Attributes:
         count: INT32 (), the number of rows that are needed, which are the first ones.

@@ -41,7 +41,7 @@ class Division(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Condition(msgspec.Struct, frozen=True, array_like=True):
-    """Whether a sum is negative or zero; see `neurald.drivers.compiler.ir.extents.extent.Guard`."""
+    """A test of a sum's sign; see `neurald.drivers.compiler.ir.extents.extent.Guard`."""
 
     value: Sum
     relation: int

@@ -20,7 +20,7 @@ from neurald.hal.records import replace
 
 
 class SharedVariables(Struct, frozen=True, kw_only=True):
-    """Which variables share memory, and when it is in use.
+    """The variables that share memory, and the spans in which it is in use.
 
     Attributes:
         owners: the variable whose memory a variable shares, which may be its own.

@@ -27,7 +27,7 @@ _COORDINATE_SCALE = 0.125
 
 
 class SuppressionKernel(IntEnum):
-    """How BOX_WITH_NMS_LIMIT lowers the scores of boxes that overlap a selected one."""
+    """A way in which BOX_WITH_NMS_LIMIT lowers the scores of boxes that overlap a selected one."""
 
     HARD = 0
     LINEAR = 1
@@ -188,12 +188,12 @@ class BoxSelection(Struct, frozen=True, kw_only=True):
 
     @property
     def count(self) -> int:
-        """How many boxes there are."""
+        """The number of boxes."""
         return len(self.rows)
 
 
 class BoxSelectionRule(Struct, frozen=True, kw_only=True):
-    """How BOX_WITH_NMS_LIMIT selects boxes.
+    """The rule by which BOX_WITH_NMS_LIMIT selects boxes.
 
     Attributes:
         kernel: how the scores of boxes that overlap a selected one are lowered.

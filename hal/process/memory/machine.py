@@ -1,4 +1,4 @@
-"""How much memory and how many descriptors this process may use."""
+"""The limits of this process on memory and on descriptors."""
 
 import os
 import resource

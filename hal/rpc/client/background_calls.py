@@ -49,7 +49,7 @@ NO_CALL: Final[BackgroundCall] = ("", device_pb2.GetStatusRequest())
 
 
 class BackgroundQueue(SimpleQueue[BackgroundCall | threading.Event | None]):
-    """What the other thread does: calls, events that it sets in their turn, and None at the end.
+    """The work of the other thread: calls, events that it sets in their turn, None at the end.
 
     Finalizers may add calls.
 

@@ -34,7 +34,7 @@ class RemoteBurst:
 
     @property
     def slots_assigned(self) -> int:
-        """How many memories were sent to the daemon so far."""
+        """The number of memories that were sent to the daemon so far."""
         return self._ring.slots_assigned
 
     def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:

@@ -140,7 +140,7 @@ class NativeRing:
 
     @property
     def last_run_s(self) -> float:
-        """How long the last execution took, in seconds."""
+        """The duration of the last execution in seconds."""
         return self._last.value / _NS_PER_S
 
     @property

@@ -76,7 +76,7 @@ _WAKE_FLAGS = int(socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
 
 
 class Stamps(Struct, frozen=True, array_like=True):
-    """When a daemon did what for a call, in nanoseconds on the clock of `time.monotonic_ns()`.
+    """The times of a daemon's work for a call, in nanoseconds on `time.monotonic_ns()`'s clock.
 
     Attributes:
         number: the number by which the client asked for it.

@@ -37,7 +37,7 @@ class Goal(Protocol):
 
     @property
     def preparer(self) -> Preparer:
-        """How it is prepared."""
+        """The preparer that finishes it."""
 
 
 _goals: dict[int, Goal] = {}

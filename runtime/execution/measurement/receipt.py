@@ -38,7 +38,7 @@ class DeviceCall(Struct, frozen=True, kw_only=True):
 
 
 class StepReceipt(Struct, frozen=True, kw_only=True):
-    """How one step ran in one execution.
+    """The record of one step in one execution.
 
     Attributes:
         step: its position in the plan; -1 for the whole model, which the CPU device ran after a
@@ -78,7 +78,7 @@ class ExecutionReceipt(Struct, frozen=True, kw_only=True):
 
     @property
     def calls_of_devices(self) -> dict[str, int]:
-        """How often each device was called, by name."""
+        """The number of calls of each device, by name."""
         counts: dict[str, int] = {}
         for step in self.steps:
             for call in step.calls:

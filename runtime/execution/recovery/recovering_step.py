@@ -327,7 +327,7 @@ class RecoveringStep:
 
     @property
     def report(self) -> PreparationReport | None:
-        """How the device obtained what replaced the first tier; None if nothing did."""
+        """Tells how the device obtained what replaced the first tier; None if nothing did."""
         return self._report
 
     def _execute_without_fallback(

@@ -190,7 +190,7 @@ class State(Unpicklable):
 
     @property
     def changes(self) -> int:
-        """How many times any compilation that shares the variables has replaced their values.
+        """The number of times that compilations sharing the variables have replaced their values.
 
         The caller holds `lock`.
         """

@@ -127,7 +127,7 @@ class Sampler:
 
     @property
     def runs(self) -> int:
-        """How many executions there were."""
+        """The number of executions."""
         return self._counted + len(self.noted)
 
     @property

@@ -101,7 +101,7 @@ class _Ran(Struct, frozen=True, kw_only=True):
 
     @property
     def size_bytes(self) -> int:
-        """How much memory it takes."""
+        """The memory that it takes."""
         copied = sum(len(each) for each in self.copies if each is not None)
         return copied + sum(memory.size for memory in self.outputs)
 

@@ -39,7 +39,7 @@ class Accelerators:
 
     @property
     def start_at_once(self) -> bool:
-        """Whether models start before their optimised code exists: on the CPU, with its kernels."""
+        """True if models start before their optimised code exists: on the CPU, with its kernels."""
         return self._kinds == HardwareAccelerator.CPU and self._mode is not CpuKernelMode.REFERENCE
 
     def devices(self) -> list[Device]:

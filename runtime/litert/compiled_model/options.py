@@ -19,7 +19,7 @@ class HardwareAccelerator(enum.IntFlag):
 
 
 class CpuKernelMode(enum.IntEnum):
-    """Which implementations run on the CPU: compiled kernels, or references (REFERENCE)."""
+    """Implementations that run on the CPU: compiled kernels, or references (REFERENCE)."""
 
     DELEGATE = 0
     XNNPACK = 0

@@ -143,7 +143,7 @@ class ServedVersion:
 
     @property
     def waiting(self) -> int:
-        """How many requests wait."""
+        """The number of requests that wait."""
         return len(self._queue)
 
     @property
@@ -153,7 +153,7 @@ class ServedVersion:
 
     @property
     def _all_lanes(self) -> int:
-        """How many runs may be under way at once."""
+        """The number of runs that may be under way at once."""
         return self.settings.lanes * self.settings.instances
 
     @property

@@ -14,7 +14,7 @@ _KEPT: Final = 256
 
 
 class FailureReason(enum.Enum):
-    """Why a request has failed, in Triton's words."""
+    """The reason why a request has failed, in Triton's words."""
 
     #: No run was begun before it was late, or before its model was given up.
     REJECTED = "REJECTED"
@@ -49,7 +49,7 @@ class BatchStatistics:
 
 
 class RequestTimes(Struct, frozen=True, kw_only=True):
-    """When a request ended, and how long its parts took.
+    """The end of a request, and the durations of its parts.
 
     Attributes:
         ended_ms: when it ended, in milliseconds since 1970.
@@ -163,7 +163,7 @@ class Statistics:
 
 
 class Durations(Struct, frozen=True, kw_only=True):
-    """How long the parts of a run took, in nanoseconds."""
+    """The durations of the parts of a run in nanoseconds."""
 
     queue_ns: int = 0
     input_ns: int = 0

@@ -42,7 +42,7 @@ _TOKEN: Final = re.compile(r"""#[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|[
 
 
 class ModelSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How a model is served.
+    """The configuration by which a model is served.
 
     Attributes:
         file_name: the file name of a version's file; empty for the default.

@@ -7,7 +7,7 @@ from neurald.service.manager.settings.service_configuration import ServiceLimits
 
 
 class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How the execution service is started.
+    """Settings with which the execution service is started.
 
     Attributes:
         grpc, http: addresses to listen at, `host:port`; empty for none.

@@ -59,7 +59,7 @@ class ServiceLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class TraceConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which requests are traced until a client changes it.
+    """The requests that are traced until a client changes it.
 
     Attributes:
         file: the file that receives traces; empty for the log.
@@ -101,7 +101,7 @@ class ServiceTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class ServiceConfiguration(msgspec.Struct, frozen=True, kw_only=True):
-    """How the execution service is started.
+    """Settings with which the execution service is started.
 
     Attributes:
         grpc, http: addresses to listen at, `host:port`.

@@ -58,7 +58,7 @@ class RestartPolicy:
 
     @property
     def deaths(self) -> int:
-        """How many recent deaths are remembered."""
+        """The number of recent deaths that are remembered."""
         return len(self._deaths)
 
     @staticmethod

@@ -233,7 +233,7 @@ class SupervisedDriver:
 
     @property
     def restart_s(self) -> float:
-        """How long a restart may take that was begun just now."""
+        """The time that a restart may take that was begun just now."""
         first_s = self.settings.start_s if self._state is DriverState.STARTING else self.settings.update_s
         return first_s + self.settings.update_s + _STOP_SLACK_S
 

@@ -1,4 +1,4 @@
-"""Which cell of the kill matrix begins when."""
+"""The times at which the cells of the kill matrix begin."""
 
 import math
 import threading

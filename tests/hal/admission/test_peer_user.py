@@ -1,4 +1,4 @@
-"""How users of clients on TCP are distinguished."""
+"""Users of clients on TCP are distinguished."""
 
 import os
 import socket

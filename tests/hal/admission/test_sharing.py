@@ -1,4 +1,4 @@
-"""Which users a daemon serves."""
+"""A daemon serves the users that it shall serve, and no others."""
 
 import os
 

@@ -77,7 +77,7 @@ class Proxy:
 
 @dataclass(frozen=True)
 class Fault:
-    """Where a driver misbehaves, and how."""
+    """The place where a driver misbehaves, and the way."""
 
     part: str
     name: str

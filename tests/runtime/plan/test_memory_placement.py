@@ -1,4 +1,4 @@
-"""Where plans of several steps allocate device memory, and what happens if a driver dies."""
+"""Plans of several steps allocate device memory where it is used, also if a driver dies."""
 
 import os
 import signal

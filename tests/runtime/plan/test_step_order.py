@@ -1,4 +1,4 @@
-"""Which steps wait for which."""
+"""Steps wait for those whose results they need, and for no others."""
 
 from collections.abc import Sequence
 

@@ -66,7 +66,7 @@ class _Flow(Struct, frozen=True):
 
 
 class _Reachability:
-    """Which operands get elements of which others. Sets of operands are the bits of integers."""
+    """The operands that get elements of others. Sets of operands are the bits of integers."""
 
     def __init__(self, edges: Sequence[tuple[int, int]]) -> None:
         self._numbers = {index: n for n, index in enumerate(dict.fromkeys(i for edge in edges for i in edge))}

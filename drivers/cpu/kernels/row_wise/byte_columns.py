@@ -33,7 +33,7 @@ from neurald.hal.records import replace
 _SUM_BYTES: Final = 4
 #: Fewer periods are not worth adding their sums by columns.
 _MIN_PERIODS: Final = 16
-#: Each register of a period needs two accumulators and two others.
+#: Each register of a period needs two accumulators, and about one for what is added to them.
 _REGISTERS_EACH: Final = 3
 #: Largest number of columns that are added at once at last.
 _MAX_LANES: Final = 16

@@ -132,7 +132,7 @@ class Ring:
 
     @property
     def slots_assigned(self) -> int:
-        """How many memories were sent to the daemon so far."""
+        """The number of memories that were sent to the daemon so far."""
         return self._slots.assigned
 
     @property

@@ -75,7 +75,7 @@ class RingPool:
         self.takes_ongoing_requests = False
 
     def __len__(self) -> int:
-        """How many rings are open."""
+        """The number of open rings."""
         return len(self._open)
 
     def execute(

@@ -59,7 +59,7 @@ class RingSlots:
 
     @property
     def assigned(self) -> int:
-        """How many slots were assigned to memories so far."""
+        """The number of slots that were assigned to memories so far."""
         return self._assigned
 
     def find(self, memory: SharedMemory) -> int | None:

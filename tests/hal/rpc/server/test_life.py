@@ -1,4 +1,4 @@
-"""How a server starts and stops."""
+"""A server starts and stops in order."""
 
 import socket
 import threading

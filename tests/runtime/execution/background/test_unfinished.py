@@ -1,4 +1,4 @@
-"""Which models are finished although their compilations are freed, or the program exits."""
+"""Models are finished although their compilations are freed, or the program exits."""
 
 import gc
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Which executions are verified, and after how many a seeded device that is wrong is found."""
+"""Executions are chosen for verification, and a seeded device that is wrong is found."""
 
 import math
 import random

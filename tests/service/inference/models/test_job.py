@@ -1,4 +1,4 @@
-"""Why requests have failed, as operators are told."""
+"""Operators are told why requests have failed."""
 
 import asyncio
 from concurrent.futures import Future

@@ -1,4 +1,4 @@
-"""Which requests are run together, and which are refused."""
+"""Requests are run together where they fit, and refused where too many wait."""
 
 import asyncio
 from collections.abc import Iterator

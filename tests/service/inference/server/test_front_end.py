@@ -1,4 +1,4 @@
-"""Where the service listens, whom it serves, and how it ends."""
+"""The service listens where it is told, serves whom it may, and ends in order."""
 
 import contextlib
 import os

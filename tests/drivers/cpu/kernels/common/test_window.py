@@ -107,7 +107,7 @@ def test_tiles_of_open_images_have_the_taps_of_every_size(kernel: int, stride: i
 def test_tiles_of_open_images_with_any_padding(
     kernel: int, stride: int, dilation: int, padding: tuple[int, int]
 ) -> None:
-    """How far the last window is from the end of the image depends on the size."""
+    """The size decides how far the last window is from the end of the image."""
     scope = ExtentScope([67])
     (length,) = scope.symbols
     side = WindowDimension(

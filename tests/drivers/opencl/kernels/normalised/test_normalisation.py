@@ -1,4 +1,4 @@
-"""Which kernels normalise rows, and by what numbers."""
+"""Kernels that normalise rows are found, with the numbers by which they do."""
 
 import numpy as np
 import pytest
