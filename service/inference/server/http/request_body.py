@@ -19,7 +19,11 @@ from neurald.service.inference.server.http.request_events import EVENTS, Request
 from neurald.service.inference.server.http.time_limit import time_limit_s
 
 HEADER_LENGTH: Final = b"inference-header-content-length"
+#: How long nothing of a body may arrive; and how long it may take in all: that time, and more for a
+#: client that sends this many bytes per second. One that sends a byte now and then would keep a
+#: connection, of which there are few, for as long as it likes.
 _BODY_S: Final = 60.0
+_MIN_BYTES_PER_S: Final = 1 << 10
 #: The most chunks of a body.
 _MAX_CHUNKS: Final = 65_536
 #: How much of a body that is too large is received, and for how long: some time, and more for a
@@ -114,9 +118,10 @@ class RequestBody:
             raise self._too_large(size, limit_bytes, has_tensors=envelope > 0)
         parts: list[bytes] = []
         size = 0
+        began_s = asyncio.get_running_loop().time()
         while not self.is_complete:
             # Most bodies have arrived with their heads, and need no limit of time.
-            event = self._events.next() or await self._awaited()
+            event = self._events.next() or await self._awaited(began_s, size)
             if event["type"] == "http.disconnect":
                 raise ClientGone
             part = event.get("body", b"")
@@ -150,12 +155,25 @@ class RequestBody:
             )
         return result
 
-    async def _awaited(self) -> dict[str, Any]:
-        """Returns the next event; raises ServiceError if it does not come."""
+    async def _awaited(self, began_s: float, size: int) -> dict[str, Any]:
+        """Returns the next event; raises ServiceError if it does not come, or the body is too slow.
+
+        Args:
+            began_s: the time of the loop at which the first event was awaited.
+            size: how many bytes have come.
+        """
+        now_s = asyncio.get_running_loop().time()
+        end_s = began_s + _BODY_S + size / _MIN_BYTES_PER_S
         try:
-            async with asyncio.timeout(_BODY_S):
+            async with asyncio.timeout_at(min(end_s, now_s + _BODY_S)):
                 return await self._receive()
         except TimeoutError:
+            if size and end_s < now_s + _BODY_S:
+                raise ServiceError(
+                    Status.LATE,
+                    f"{size} bytes of the request arrived in {end_s - began_s:.0f} s, and not the rest; after "
+                    f"{_BODY_S:g} s, at least {_MIN_BYTES_PER_S} bytes per second are expected",
+                ) from None
             raise ServiceError(Status.LATE, f"nothing of the request arrived for {_BODY_S:g} s") from None
 
     def _too_large(self, size: int, limit_bytes: int, *, has_tensors: bool) -> ServiceError:

@@ -270,6 +270,48 @@ def test_bodies_that_are_too_large_are_received_as_long_as_they_come_fast(
     assert ((b"connection", b"close") not in sent[0]["headers"]) is is_read
 
 
+@pytest.mark.parametrize(
+    ("pause_s", "said"), [(0.0, b"bytes per second are expected"), (60.0, b"nothing of the request arrived")]
+)
+def test_bodies_that_do_not_come_or_trickle_are_given_up(
+    pause_s: float, said: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bytes never end, so that only the limit does."""
+    monkeypatch.setattr(request_body, "_BODY_S", 0.1)
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        await asyncio.sleep(pause_s)
+        return {"type": "http.request", "body": b"x", "more_body": True}
+
+    async def send(event: Any) -> None:
+        sent.append(event)
+
+    monkeypatch.setattr(request_body, "_MIN_BYTES_PER_S", 1 << 40)
+    asyncio.run(app_of(None)(request("infer"), receive, send))
+    assert sent[0]["status"] == 504
+    assert said in sent[1]["body"]
+    assert (b"connection", b"close") in sent[0]["headers"]
+
+
+def test_bodies_that_come_steadily_may_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_body, "_BODY_S", 0.5)
+    monkeypatch.setattr(request_body, "_MIN_BYTES_PER_S", 1)
+    left = [b"[" * 1000] * 30
+
+    async def receive() -> Any:
+        await asyncio.sleep(0.02)
+        return {"type": "http.request", "body": left.pop(), "more_body": bool(left)}
+
+    async def send(event: Any) -> None:
+        sent.append(event)
+
+    sent: list[Any] = []
+    asyncio.run(app_of(None)(request("infer"), receive, send))
+    assert not left
+    assert sent[0]["status"] == 400
+
+
 @pytest.mark.parametrize("call", ["infer", "generate"])
 def test_requests_that_would_be_late_are_refused_before_they_are_read(call: str) -> None:
     """The client's time counts from the head of its request on."""
