@@ -21,6 +21,7 @@ from neurald.hal.errors import BadData, Error, UnavailableDevice
 from neurald.hal.process.activation import OTHER_SOCKETS, is_served
 from neurald.hal.process.files.runtime_directory import machine_directory, machine_user, runtime_directory
 from neurald.hal.process.memory.gc_pause import paused_gc
+from neurald.hal.wording import described
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -75,7 +76,7 @@ def create_device(driver: str) -> Device:
     except Error:
         raise
     except Exception as error:
-        raise UnavailableDevice(f"driver {driver}: {type(error).__name__}: {error}") from error
+        raise UnavailableDevice(f"driver {driver}: {described(error)}") from error
     # Properties are not evaluated, which may take long, unless an object only finds them so.
     lacking = [name for name in _MEMBERS if not (hasattr(type(device), name) or hasattr(device, name))]
     if lacking:

@@ -1,6 +1,10 @@
 """Words of messages and explanations."""
 
 from collections.abc import Sequence
+from typing import Final
+
+#: How much is said of an error of code that is not neurald's own, in characters.
+MAX_DESCRIBED: Final = 4096
 
 
 def printable(text: str, *, keeps_lines: bool = False) -> str:
@@ -13,6 +17,28 @@ def printable(text: str, *, keeps_lines: bool = False) -> str:
     if text.isprintable():
         return text
     return "".join([each if each.isprintable() or (keeps_lines and each == "\n") else " " for each in text])
+
+
+def described(error: BaseException) -> str:
+    """Returns the type and text of an error that code of others raised, of limited length.
+
+    Its text may have any length, and making it may fail.
+    """
+    return f"{shortened(type(error).__name__)}: {text_of(error)}"
+
+
+def text_of(error: BaseException) -> str:
+    """Returns the text of an error that code of others raised; see `described`."""
+    try:
+        text = str(error)
+    except Exception as failure:
+        return f"(its text cannot be made: {shortened(type(failure).__name__)})"
+    return printable(shortened(text), keeps_lines=True)
+
+
+def shortened(text: str) -> str:
+    """Returns the beginning of a text of others if it is very long, else all of it."""
+    return text if len(text) <= MAX_DESCRIBED else f"{text[:MAX_DESCRIBED]} …"
 
 
 def counted(count: int, noun: str) -> str:

@@ -22,6 +22,7 @@ from neurald.hal.process.background import BACKGROUND
 from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.fence import Fence, wait_any
+from neurald.hal.wording import described
 
 logger = logging.getLogger(__name__)
 
@@ -104,7 +105,7 @@ class FencedRun:
             self._outcome = FencedOutcome(error=OutOfMemory(str(error)))
         except Exception as error:
             logger.exception("a fenced execution failed")
-            self._outcome = FencedOutcome(error=OpFailed(f"{type(error).__name__}: {error}"))
+            self._outcome = FencedOutcome(error=OpFailed(described(error)))
         finally:
             self._is_over.set()
             self._fence.signal()

@@ -13,6 +13,7 @@ from typing import TypeVar
 from neurald.hal.device import Device
 from neurald.hal.errors import Error, OpFailed, OutOfMemory
 from neurald.hal.model.types import DeviceType, FeatureLevel
+from neurald.hal.wording import MAX_DESCRIBED, described, shortened, text_of
 
 logger = logging.getLogger(__name__)
 
@@ -22,8 +23,8 @@ _T = TypeVar("_T")
 class convert_driver_faults:  # noqa: N801 - reads as a function in `with convert_driver_faults(name):`
     """Context manager that converts the exceptions of a driver to `Error`.
 
-    An `Error` is not changed, a MemoryError becomes OutOfMemory, and any other Exception becomes
-    OpFailed.
+    An `Error` stays as it is, with a text of limited length. A MemoryError becomes OutOfMemory, and
+    any other Exception becomes OpFailed.
 
     Args:
         device: name of the driver's device.
@@ -40,13 +41,21 @@ class convert_driver_faults:  # noqa: N801 - reads as a function in `with conver
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is None or isinstance(error, Error) or not isinstance(error, Exception):
+        if isinstance(error, Error):
+            _bound(error)
+            return
+        if not isinstance(error, Exception):
             return
         if isinstance(error, MemoryError):
-            raise OutOfMemory(f"{self._device}: the driver ran out of memory: {error}") from None
+            raise OutOfMemory(f"{self._device}: the driver ran out of memory: {text_of(error)}") from None
         logger.debug("the driver of %s raised an exception", self._device, exc_info=error)
-        text = f"{type(error).__name__}: {error}"
-        raise OpFailed(f"{self._device}: the driver has a fault: it raised {text}") from None
+        raise OpFailed(f"{self._device}: the driver has a fault: it raised {described(error)}") from None
+
+
+def _bound(error: Error) -> None:
+    """Shortens the text of an error of a driver, which is kept in reports and logs."""
+    if any(isinstance(each, str) and len(each) > MAX_DESCRIBED for each in error.args):
+        error.args = tuple(shortened(each) if isinstance(each, str) else each for each in error.args)
 
 
 def checked(answer: object, expected: type[_T], device: str, what: str) -> _T:

@@ -21,6 +21,7 @@ from neurald.hal.errors import (
 )
 from neurald.hal.model.model import Model
 from neurald.hal.records import replace
+from neurald.hal.wording import text_of
 from neurald.runtime.devices.driver_faults import convert_driver_faults
 from neurald.runtime.plan.compiling import (
     checked_model,
@@ -135,11 +136,12 @@ class CachedPreparation:
         except Exception as error:
             # This includes exceptions that no driver should raise: an unusable artifact must have
             # no effect other than a recompilation.
-            logger.info("%s cannot load its cached artifact: %s", self._device.name, error)
+            why = text_of(error)
+            logger.info("%s cannot load its cached artifact: %s", self._device.name, why)
             self.cache.remove(self._key.hex())
             if isinstance(error, DeadObject) and self._device.is_remote:
                 raise  # the daemon is gone, so it cannot compile either
-            return Miss(reason=f"the device cannot load its cached artifact: {error}")
+            return Miss(reason=f"the device cannot load its cached artifact: {why}")
         self._store_when_improved(prepared_model, entry.manifest.origin.compile_ms)
         return self._prepared(
             prepared_model,
@@ -252,8 +254,9 @@ class CachedPreparation:
             self.cache.store(self._parts, artifact, origin)
         except Exception as error:
             # The model is ready, so a problem of a driver or a disk must not fail the preparation.
-            warn_once(f"a model compiled by {self._device.name} cannot be cached: {error}")
-            return str(error)
+            reason = text_of(error)
+            warn_once(f"a model compiled by {self._device.name} cannot be cached: {reason}")
+            return reason
         return ""
 
     def _store_when_improved(self, prepared_model: PreparedModel, compile_ms: float) -> None:

@@ -1,6 +1,6 @@
 """Tests of words of messages."""
 
-from neurald.hal.wording import counted, listed, printable
+from neurald.hal.wording import MAX_DESCRIBED, counted, described, listed, printable, text_of
 
 
 def test_numbers_agree_with_their_nouns() -> None:
@@ -17,3 +17,19 @@ def test_text_of_others_controls_no_terminal() -> None:
     assert printable(forged) == "a [31m  red   next é"
     assert printable(forged, keeps_lines=True) == "a [31m  red  \nnext é"
     assert printable("plain") == "plain"
+
+
+class Unspeakable(Exception):
+    """An exception whose text cannot be made."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("there is none")
+
+
+def test_errors_of_others_are_described_whatever_they_are() -> None:
+    assert described(ValueError("a mistake")) == "ValueError: a mistake"
+    assert described(Unspeakable()) == "Unspeakable: (its text cannot be made: RuntimeError)"
+    assert described(ValueError("\x1b[2J\na")) == "ValueError:  [2J\na"
+    text = text_of(ValueError("x" * 1_000_000))
+    assert text == "x" * MAX_DESCRIBED + " …"
+    assert len(described(type("x" * 1_000_000, (Exception,), {})("y" * 1_000_000))) < 3 * MAX_DESCRIBED

@@ -20,6 +20,7 @@ from neurald.hal.process.fork import forkable_lock
 from neurald.hal.sync.deadline import NEVER_S
 from neurald.hal.sync.fence import Fence
 from neurald.hal.unpicklable import Unpicklable
+from neurald.hal.wording import described
 
 #: Is held while an event creates its fence.
 _creating_fence = forkable_lock()
@@ -42,7 +43,7 @@ def event_of(work: Callable[[], object], name: str) -> "Event":
         except Error as error:
             event.signal(error)
         except BaseException as error:
-            event.signal(OpFailed(f"{type(error).__name__}: {error}"))
+            event.signal(OpFailed(described(error)))
             raise
         else:
             event.signal(None)

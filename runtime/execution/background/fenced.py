@@ -33,6 +33,7 @@ from neurald.hal.execution.pending import PendingExecution, may_submit, submitte
 from neurald.hal.process.turn import Turn
 from neurald.hal.records import replace
 from neurald.hal.sync.fence import Fence, wait_any
+from neurald.hal.wording import described
 from neurald.runtime.devices.driver_faults import checked, convert_driver_faults
 from neurald.runtime.execution.background.event import Event, start_thread
 from neurald.runtime.execution.compiled_model import CompiledModel
@@ -185,7 +186,7 @@ class _BackgroundRun(Struct, frozen=True, kw_only=True):
             failure: Error | None = without_frames(error)
         except BaseException as error:
             self.complete(None)
-            event.signal(OpFailed(f"{type(error).__name__}: {error}"))
+            event.signal(OpFailed(described(error)))
             raise
         else:
             failure = None

@@ -26,6 +26,7 @@ from neurald.hal.process.fork import forkable_lock
 from neurald.hal.process.preparing import PREPARING
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.progress import progress_to
+from neurald.hal.wording import described
 from neurald.runtime.devices.driver_faults import convert_driver_faults
 from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.execution.background import unfinished
@@ -312,7 +313,7 @@ def _prepared(
             if cancellation.is_cancelled or not has_ended or attempt == _RETRIES:
                 break
         except BaseException as error:
-            reason = f"{goal.device.name} could not prepare it: {type(error).__name__}: {error}"
+            reason = f"{goal.device.name} could not prepare it: {described(error)}"
             break
     return None, reason
 

@@ -8,6 +8,7 @@ from msgspec import Struct
 from neurald.hal.device import KernelTime
 from neurald.hal.errors import Error, OpFailed
 from neurald.hal.records import replace
+from neurald.hal.wording import described
 from neurald.runtime.costs.refinement import refine_kernels
 from neurald.runtime.execution.recovery.recovery import Recovery
 from neurald.runtime.plan.plan import ExecutionStep
@@ -70,7 +71,7 @@ def _step_profile(number: int, step: ExecutionStep, recovery: Recovery) -> StepP
         reason = str(error)
     except Exception as error:
         logger.exception("the driver of %s failed while profiling", step.device.name)
-        reason = f"{step.device.name}: {type(error).__name__}: {error}"
+        reason = f"{step.device.name}: {described(error)}"
     return StepProfile(
         step=number,
         device=device,

@@ -17,6 +17,7 @@ from support.models.small import add_model
 
 import neurald as nd
 from neurald.hal.device import PreparedModel
+from neurald.hal.wording import MAX_DESCRIBED, described
 
 DEVICE = (
     "type",
@@ -52,7 +53,22 @@ NONSENSE: dict[str, Any] = {
     "a list of None": [None],
     "an object": object(),
 }
+
+
+class Unspeakable(Exception):
+    """An exception whose text cannot be made."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("there is none")
+
+
+#: Of an error's text, and of what neurald says about it.
+MOST_CHARACTERS = 2 * MAX_DESCRIBED
+
 ERRORS = (
+    Unspeakable(),
+    ValueError("x" * 20_000),
+    nd.OpFailed("x" * 20_000),
     ValueError("a mistake"),
     KeyError("a mistake"),
     OSError(5, "a mistake"),
@@ -207,7 +223,9 @@ def test_nothing_but_errors_leaves_the_api(
             except nd.Error as error:
                 # Without a list of devices the CPU device takes over after every failure.
                 if not is_explicit and number not in (0, 10):
-                    wrong.append(f"{fault} {fault.answer!r}, attempt {number}: {error!r}")
+                    wrong.append(f"{fault} {case}, attempt {number}: {str(error)[:200]!r}")
+                if len(str(error)) > MOST_CHARACTERS:
+                    wrong.append(f"{fault} {case}, attempt {number}: {len(str(error))} characters")
             except Exception as error:
-                wrong.append(f"{fault} {fault.answer!r}, attempt {number}: {type(error).__name__}: {error}")
+                wrong.append(f"{fault} {case}, attempt {number}: {described(error)[:200]}")
     assert not wrong, "\n".join(wrong)
