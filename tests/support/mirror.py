@@ -218,6 +218,7 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/cpu/kernels/int8/packing/transposed_input_packing.py": "tests/drivers/cpu/kernels/int8/packing/test_run_time_panels.py",
     "drivers/cpu/kernels/int8/product/window_sums.py": "tests/drivers/cpu/kernels/int8/product/test_tiled_product.py",
     "drivers/cpu/kernels/int8/packing/word_packing.py": "tests/drivers/cpu/kernels/int8/packing/test_run_time_panels.py",
+    "drivers/cpu/kernels/int8/tile_transforms.py": "tests/drivers/cpu/kernels/int8/test_winograd.py",
     "drivers/cpu/kernels/row_wise/sort_keys.py": "tests/drivers/cpu/kernels/row_wise/test_top_k.py",
     "drivers/cpu/kernels/select.py": "tests/drivers/cpu/kernels/gemm/test_float_kernels.py",
     "drivers/cpu/native/objects/compile_helper.py": "tests/drivers/cpu/native/objects/test_object_code.py",

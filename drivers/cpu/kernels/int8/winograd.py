@@ -5,10 +5,7 @@ transformed to 36 points, each of which is multiplied by transformed weights. Th
 are transformed to its results. This takes 36 multiplications per tile instead of 144, of 16-bit
 instead of 8-bit numbers.
 
-Usually the weights are transformed with fractions. Here they are whole multiples, so that all
-points fit in 16 bits, and the last transformation yields results times 9 · 2^n. It is computed
-modulo 2^32, in which 9 has an inverse, so that only the result itself, times 2^n, must fit in 32
-bits; sums need not.
+`tile_transforms` has these transformations.
 
 Source: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2015.
 """
@@ -16,7 +13,6 @@ Source: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 201
 import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache, partial
 
 import numpy as np
 from msgspec import Struct
@@ -31,7 +27,7 @@ from neurald.drivers.cpu.codegen.epilogue import parameter_names, pointer_names
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.common.addressing import address, multiple, total
-from neurald.drivers.cpu.kernels.common.function import arguments_with, cost_ns, function_text, subroutine_of
+from neurald.drivers.cpu.kernels.common.function import arguments_with, cost_ns, function_text
 from neurald.drivers.cpu.kernels.common.product import WeightOperand, WindowedProduct
 from neurald.drivers.cpu.kernels.common.routine_cache import cached_routine
 from neurald.drivers.cpu.kernels.common.window import WindowDimension, window_dimensions
@@ -49,22 +45,19 @@ from neurald.drivers.cpu.kernels.int8.plan import ProductPlan, plan_of
 from neurald.drivers.cpu.kernels.int8.product.micro_kernel import QuantizedMicroKernel
 from neurald.drivers.cpu.kernels.int8.product.results import ResultWriter, is_packed
 from neurald.drivers.cpu.kernels.int8.scheme import Scheme
-from neurald.drivers.cpu.target.routine import Routine, Subroutine
-from neurald.drivers.cpu.target.target import Target
+from neurald.drivers.cpu.kernels.int8.tile_transforms import (
+    HALF_BYTES,
+    MAX_SUM,
+    POINTS,
+    TILE_SIZE,
+    pixels_subroutine,
+    results_subroutine,
+    transformed_weights,
+)
+from neurald.drivers.cpu.target.routine import Routine
 from neurald.hal.records import replace
 
-#: Positions of a tile per dimension, the pixels it depends on, and the number of transformed
-#: points.
-_TILE_SIZE, _PIXELS = 4, 6
-_POINTS = _PIXELS * _PIXELS
-#: Transformation of the weights along a dimension: of any byte less a zero point it fits in 16
-#: bits.
-_WEIGHTS = np.array([[6, 0, 0], [1, 1, 1], [1, -1, 1], [1, 2, 4], [1, -2, 4], [0, 0, 6]])
-#: The results along a dimension are 3 · 2^n times the sums: these n. The inverse of 9 modulo 2^32.
-_SHIFTS, _INVERSE = (3, 2, 1, 1), pow(9, -1, 1 << 32)
-#: Results must be smaller, to fit in 32 bits when multiplied.
-_MAX_SUM = 1 << 31 - 2 * max(_SHIFTS)
-_HALF_BYTES, _POINTER_BYTES = 2, 8
+_POINTER_BYTES = 8
 #: Padding between matrices, which avoids conflicts in the first-level cache.
 _GAP_BYTES = 64
 #: Maximum number of tiles of a block: those of a register tile with two vectors of channels.
@@ -120,7 +113,7 @@ class _WinogradPlan(Struct, frozen=True, kw_only=True):
     @property
     def pixel_lanes(self) -> int:
         """Number of channels that are transformed at once."""
-        lanes = self.product.scheme.target.lanes(_HALF_BYTES)
+        lanes = self.product.scheme.target.lanes(HALF_BYTES)
         return lanes if self.depth % lanes == 0 else lanes // 2
 
     @property
@@ -129,7 +122,7 @@ class _WinogradPlan(Struct, frozen=True, kw_only=True):
 
         It is that of the largest blocks, so that blocks share a function that transforms pixels.
         """
-        return _MAX_TILES * self.depth * _HALF_BYTES + _GAP_BYTES
+        return _MAX_TILES * self.depth * HALF_BYTES + _GAP_BYTES
 
     @property
     def vector_bytes(self) -> int:
@@ -147,7 +140,7 @@ class _WinogradPlan(Struct, frozen=True, kw_only=True):
     @property
     def weight_bytes(self) -> int:
         """Size of the transformed weights."""
-        return _POINTS * self.product.panels * panel_bytes(self.product, 0)
+        return POINTS * self.product.panels * panel_bytes(self.product, 0)
 
     @property
     def cycles(self) -> float:
@@ -155,7 +148,7 @@ class _WinogradPlan(Struct, frozen=True, kw_only=True):
         product = self.product
         sums = product.rows * product.vectors
         tile = product.steps * sums * _STEP_CYCLES + sums * _STORE_CYCLES + _CALL_CYCLES
-        panel = _POINTS * product.units * tile + self.block * product.vectors * _RESULT_CYCLES
+        panel = POINTS * product.units * tile + self.block * product.vectors * _RESULT_CYCLES
         pixels = self.block * self.depth / self.pixel_lanes * _PIXEL_CYCLES
         return self.blocks * (pixels + product.panels * panel)
 
@@ -178,7 +171,7 @@ def routine(
             arguments depends on, or None.
     """
     node = kernel.contraction
-    if not isinstance(node, Convolution) or int(weights.largest.max()) >= _MAX_SUM:
+    if not isinstance(node, Convolution) or int(weights.largest.max()) >= MAX_SUM:
         return None
     plan = _plan(node, direct.scheme)
     if plan is None or plan.weight_bytes > _MAX_WEIGHT_BYTES:
@@ -223,7 +216,7 @@ def _new_routine(
         cost_ns=cost_ns(plan.cycles, arguments),
         declarations=frozenset(writer.code.declarations),
         scratch_bytes=writer.scratch_bytes,
-        label=f"int8, {_METHOD}, {plan.block} tiles of {_TILE_SIZE} x {_TILE_SIZE} positions "
+        label=f"int8, {_METHOD}, {plan.block} tiles of {TILE_SIZE} x {TILE_SIZE} positions "
         f"by {plan.product.vectors} vectors of {plan.product.scheme.lanes}",
         operations=kernel.operations,
         subroutines=frozenset(writer.code.subroutines),
@@ -231,7 +224,7 @@ def _new_routine(
 
 
 def _tiles(side: WindowDimension) -> int:
-    return -(-side.positions // _TILE_SIZE)
+    return -(-side.positions // TILE_SIZE)
 
 
 def _plan(node: Convolution, scheme: Scheme) -> _WinogradPlan | None:
@@ -243,7 +236,7 @@ def _plan(node: Convolution, scheme: Scheme) -> _WinogradPlan | None:
     images, _, _, depth = node.input.shape
     outputs = node.weights.shape[0]
     is_plain = all((side.taps, side.stride, side.dilation) == (3, 1, 1) for side in (rows, columns))
-    is_large = min(rows.positions, columns.positions) >= _TILE_SIZE
+    is_large = min(rows.positions, columns.positions) >= TILE_SIZE
     is_fast = scheme.is_bytes and scheme.is_one_step and target.has_short_dots and target.vector_bytes == 64
     if not is_plain or not is_large or not is_fast or scheme.has_tiles:
         return None
@@ -254,17 +247,17 @@ def _plan(node: Convolution, scheme: Scheme) -> _WinogradPlan | None:
     line = WindowDimension(length=1, positions=1)
     product = WindowedProduct(
         source=node.input,
-        weights=WeightOperand(value=node.weights, sets=_POINTS, channel_step=depth, term_step=1),
+        weights=WeightOperand(value=node.weights, sets=POINTS, channel_step=depth, term_step=1),
         batches=(),
         images=1,
         rows=line,
         columns=WindowDimension(length=block, positions=block),
         depth=depth,
         channels=outputs,
-        image_bytes=block * depth * _HALF_BYTES,
-        row_bytes=block * depth * _HALF_BYTES,
-        pixel_bytes=depth * _HALF_BYTES,
-        element_bytes=_HALF_BYTES,
+        image_bytes=block * depth * HALF_BYTES,
+        row_bytes=block * depth * HALF_BYTES,
+        pixel_bytes=depth * HALF_BYTES,
+        element_bytes=HALF_BYTES,
         type=Scalar.INT16,
         width=outputs,
     )
@@ -278,40 +271,14 @@ def _transformed(node: Convolution, plan: ProductPlan, *, in_pairs: bool) -> Val
     """Returns the transformed weights: (panels, 36) panels of the product at a point."""
     constant = node.weights.constant
     assert constant is not None  # noqa: S101 - implied by the plan
-    outputs, rows, columns, depth = constant.shape
-    taps = (constant.astype(np.int64) - node.weights_zero).reshape(outputs, rows * columns, depth)
-    points = (np.kron(_WEIGHTS, _WEIGHTS) @ taps).transpose(1, 0, 2)
-    factors = weights_of(points.astype(np.int16), source=Scalar.INT16, zeros=(0, 0), is_bytes=False)
-    none = np.zeros((0, _POINTS, outputs), np.int64)
+    points = transformed_weights(constant, node.weights_zero)
+    factors = weights_of(points, source=Scalar.INT16, zeros=(0, 0), is_bytes=False)
+    none = np.zeros((0, POINTS, len(constant)), np.int64)
     found = packed(plan, factors, factors.starts, none, node.weights.name, in_pairs=in_pairs).constant
     assert found is not None  # noqa: S101 - it is a constant
-    panels = found[HEAD_BYTES:].reshape(_POINTS, plan.panels, -1).swapaxes(0, 1)
+    panels = found[HEAD_BYTES:].reshape(POINTS, plan.panels, -1).swapaxes(0, 1)
     array: Array = np.ascontiguousarray(panels).reshape(-1)
     return Value(array.shape, Scalar.UINT8, array, node.weights.name)
-
-
-class _Integers:
-    """Arithmetic of vectors of integers, modulo 2^16 or 2^32.
-
-    Args:
-        vector: writes the instructions.
-        element: the type of the integers: i16 or i32.
-    """
-
-    def __init__(self, vector: Vector, element: str) -> None:
-        self._vector, self._element = vector, element
-
-    def add(self, first: str, second: str) -> str:
-        """Writes `first + second`."""
-        return self._vector.binary("add", self._element, first, second)
-
-    def less(self, first: str, second: str) -> str:
-        """Writes `first - second`."""
-        return self._vector.binary("sub", self._element, first, second)
-
-    def times(self, first: str, bits: int) -> str:
-        """Writes `first · 2^bits`."""
-        return self._vector.binary("shl", self._element, first, self._vector.number(self._element, bits))
 
 
 class _WinogradWriter:
@@ -341,9 +308,9 @@ class _WinogradWriter:
         self._pixels = Vector(self.code, target, plan.pixel_lanes)
         self._single = Vector(self.code, target, 1)
         matrices = -(-plan.depth // _GAP_BYTES) * _GAP_BYTES
-        sums = matrices + _POINTS * plan.matrix_bytes
-        totals = sums + _POINTS * plan.sums_bytes
-        self.scratch_bytes = totals + _TILE_SIZE * _TILE_SIZE * plan.vector_bytes
+        sums = matrices + POINTS * plan.matrix_bytes
+        totals = sums + POINTS * plan.sums_bytes
+        self.scratch_bytes = totals + TILE_SIZE * TILE_SIZE * plan.vector_bytes
         self._matrices, self._sums, self._totals = (
             address(self.code, "%scratch", str(each)) for each in (matrices, sums, totals)
         )
@@ -387,9 +354,9 @@ class _WinogradWriter:
             image, row = (code.value(f"{each} i64 {line}, {height}") for each in ("udiv", "urem"))
             start = []
             for index, side in ((row, plan.rows), (column, plan.columns)):
-                at = multiple(code, index, _TILE_SIZE)
-                if side.positions % _TILE_SIZE:
-                    at = v.call("llvm.smin", "i64", at, str(side.positions - _TILE_SIZE))
+                at = multiple(code, index, TILE_SIZE)
+                if side.positions % TILE_SIZE:
+                    at = v.call("llvm.smin", "i64", at, str(side.positions - TILE_SIZE))
                 start.append(at)
             yield loop.index, image, start
 
@@ -399,7 +366,7 @@ class _WinogradWriter:
         """Transforms the pixels of a block."""
         code, plan = self.code, self._plan
         _, height, width, depth = self._node.input.shape
-        subroutine = _pixels_subroutine(
+        subroutine = pixels_subroutine(
             self._node.input.type,
             plan.product.scheme.target,
             plan.pixel_lanes,
@@ -408,7 +375,7 @@ class _WinogradWriter:
             has_zero=self._has_zero,
         )
         with self._each_tile(first) as (number, image, start):
-            to = address(code, self._matrices, multiple(code, number, depth * _HALF_BYTES))
+            to = address(code, self._matrices, multiple(code, number, depth * HALF_BYTES))
             corner = [
                 total(code, at, str(-side.padding_before))
                 for at, side in zip(start, (plan.rows, plan.columns), strict=True)
@@ -430,8 +397,8 @@ class _WinogradWriter:
         """Computes the sums of a block for a panel at all points."""
         code, plan, product = self.code, self._plan, self._plan.product
         size = panel_bytes(product, 0)
-        with code.loop("0", str(_POINTS)) as point:
-            number = total(code, multiple(code, panel, _POINTS), point.index)
+        with code.loop("0", str(POINTS)) as point:
+            number = total(code, multiple(code, panel, POINTS), point.index)
             weights = address(code, self._points, multiple(code, number, size))
             source = address(code, self._matrices, multiple(code, point.index, plan.matrix_bytes))
             sums = address(code, self._sums, multiple(code, point.index, plan.sums_bytes))
@@ -441,7 +408,7 @@ class _WinogradWriter:
                     first = self._single.call("llvm.smin", "i64", first, str(plan.block - product.rows))
                 self._kernel.call(
                     code,
-                    address(code, source, multiple(code, first, plan.depth * _HALF_BYTES)),
+                    address(code, source, multiple(code, first, plan.depth * HALF_BYTES)),
                     weights,
                     self._kernel.prefetch_address(code, weights, unit.index),
                     None,
@@ -462,7 +429,7 @@ class _WinogradWriter:
         head = address(code, self._heads, multiple(code, panel, rows * plan.vector_bytes), str(HEAD_BYTES))
         constants = [self._kernel.load_row(code, head, 1 + row) for row in range(self._epilogue.rows)]
         has_begins = self._epilogue.rescaling is not None
-        subroutine = _results_subroutine(
+        subroutine = results_subroutine(
             product.scheme.target,
             product.scheme.lanes,
             product.vectors,
@@ -472,138 +439,10 @@ class _WinogradWriter:
         with self._each_tile(first) as (number, image, start):
             sums = address(code, self._sums, multiple(code, number, plan.vector_bytes))
             code.call(subroutine, sums, self._totals, *((head,) if has_begins else ()))
-            with code.loop("0", str(_TILE_SIZE)) as loop:
+            with code.loop("0", str(TILE_SIZE)) as loop:
                 line = total(code, multiple(code, image, plan.rows.positions), start[0], loop.index)
                 position = total(code, multiple(code, line, plan.columns.positions), start[1])
                 totals = address(
-                    code, self._totals, multiple(code, loop.index, _TILE_SIZE * plan.vector_bytes)
+                    code, self._totals, multiple(code, loop.index, TILE_SIZE * plan.vector_bytes)
                 )
-                self._results.write_spilled(totals, constants, position, channel, count=_TILE_SIZE)
-
-
-@cache
-def _pixels_subroutine(
-    kind: Scalar, target: Target, lanes: int, depth: int, distance: int, *, has_zero: bool
-) -> Subroutine:
-    """Returns the function that transforms the pixels of a tile.
-
-    Args:
-        kind: the type of the pixels.
-        target: the target of the code.
-        lanes: number of channels that are transformed at once.
-        depth: number of channels.
-        distance: of the transformed pixels at two points, in bytes.
-        has_zero: whether the pixels have a zero point.
-    """
-    parameters = [
-        ("ptr", "%source"),
-        ("ptr", "%outside"),
-        ("ptr", "%to"),
-        *(("i64", f"%{each}") for each in ("row", "column", "height", "width")),
-    ]
-    if has_zero:
-        parameters.append(("i16", "%zero"))
-    code = Instructions(name for _, name in parameters)
-    v = Vector(code, target, lanes)
-    # Negative indices are large when unsigned.
-    rows, columns = (
-        [code.value(f"icmp ult i64 {total(code, first, str(each))}, {length}") for each in range(_PIXELS)]
-        for first, length in (("%row", "%height"), ("%column", "%width"))
-    )
-    line_bytes = code.value(f"mul i64 %width, {depth}")
-    pixels = []
-    for row, is_row in enumerate(rows):
-        line = address(code, "%source", code.value(f"mul i64 {line_bytes}, {row}"))
-        for column, is_column in enumerate(columns):
-            is_inside = code.value(f"and i1 {is_row}, {is_column}")
-            pixel = address(code, line, str(column * depth))
-            pixels.append(code.value(f"select i1 {is_inside}, ptr {pixel}, ptr %outside"))
-    zero = v.splat("i16", "%zero") if has_zero else None
-    with code.loop("0", str(depth), step=lanes) as loop:
-        values = []
-        for each in pixels:
-            stored = code.fresh(f"load {v.type('i8')}, ptr {address(code, each, loop.index)}, align 1")
-            value = v.cast("sext" if kind is Scalar.INT8 else "zext", "i8", stored, "i16")
-            values.append(value if zero is None else v.binary("sub", "i16", value, zero))
-        to = address(code, "%to", multiple(code, loop.index, _HALF_BYTES))
-        for number, value in enumerate(_transformed_square(values, partial(_points_of, v))):
-            place = address(code, to, str(number * distance))
-            code.effect(f"store {v.type('i16')} {value}, ptr {place}, align {_HALF_BYTES}")
-    return subroutine_of(code, parameters)
-
-
-@cache
-def _results_subroutine(
-    target: Target, lanes: int, vectors: int, sums_bytes: int, *, has_begins: bool
-) -> Subroutine:
-    """Returns the function that transforms the sums of a tile for a panel to its results.
-
-    Args:
-        target: the target of the code.
-        lanes, vectors: channels of a vector, and vectors of a panel.
-        sums_bytes: distance of the sums at two points.
-        has_begins: whether results begin with an addend of their channel.
-    """
-    parameters = [("ptr", "%sums"), ("ptr", "%to"), *([("ptr", "%begins")] if has_begins else [])]
-    code = Instructions(name for _, name in parameters)
-    v, register = Vector(code, target, lanes), target.vector_bytes
-    kind = v.type("i32")
-
-    def load(pointer: str) -> str:
-        return code.fresh(f"load {kind}, ptr {pointer}, align {register}")
-
-    with code.loop("0", str(vectors)) as loop:
-        offset = multiple(code, loop.index, register)
-        sums, to = (address(code, each, offset) for each in ("%sums", "%to"))
-        values = [load(address(code, sums, str(each * sums_bytes))) for each in range(_POINTS)]
-        begin = load(address(code, "%begins", offset)) if has_begins else None
-        for each, value in enumerate(_transformed_square(values, partial(_sums_of, v))):
-            row, column = divmod(each, _TILE_SIZE)
-            result = _divided(v, value, _SHIFTS[row] + _SHIFTS[column])
-            if begin is not None:
-                result = v.binary("add", "i32", result, begin)
-            place = address(code, to, str(each * vectors * register))
-            code.effect(f"store {kind} {result}, ptr {place}, align {register}")
-    return subroutine_of(code, parameters)
-
-
-def _transformed_square(values: Sequence[str], along: Callable[[Sequence[str]], list[str]]) -> list[str]:
-    """Transforms a square of values along columns, then along rows."""
-    columns = [along(values[column::_PIXELS]) for column in range(_PIXELS)]
-    return [each for row in zip(*columns, strict=True) for each in along(row)]
-
-
-def _points_of(v: Vector, d: Sequence[str]) -> list[str]:
-    """Transforms six pixels."""
-    the = _Integers(v, "i16")
-    add, less, times = the.add, the.less, the.times
-    even, odd = less(d[4], times(d[2], 2)), less(d[3], times(d[1], 2))
-    near, far = less(d[4], d[2]), times(less(d[3], d[1]), 1)
-    return [
-        add(times(less(d[0], d[2]), 2), near),
-        add(even, odd),
-        less(even, odd),
-        add(near, far),
-        less(near, far),
-        less(less(d[5], d[3]), times(far, 1)),
-    ]
-
-
-def _sums_of(v: Vector, m: Sequence[str]) -> list[str]:
-    """Transforms the sums of six points to multiples of four results."""
-    the = _Integers(v, "i32")
-    add, less, times = the.add, the.less, the.times
-    near, near_odd = add(m[1], m[2]), less(m[1], m[2])
-    far, far_odd = add(m[3], m[4]), less(m[3], m[4])
-    return [
-        add(m[0], less(far, times(near, 2))),
-        less(far_odd, times(near_odd, 1)),
-        less(far, near),
-        add(less(m[5], near_odd), times(far_odd, 1)),
-    ]
-
-
-def _divided(v: Vector, value: str, bits: int) -> str:
-    """Divides a multiple of 9 · 2^bits, modulo 2^32."""
-    inverse = v.number("i32", _INVERSE)
-    return v.binary("ashr", "i32", v.binary("mul", "i32", value, inverse), v.number("i32", bits))
+                self._results.write_spilled(totals, constants, position, channel, count=TILE_SIZE)
