@@ -18,7 +18,8 @@ from neurald.hal.process.files.private_directory import make_directory
 from neurald.hal.process.files.runtime_directory import runtime_directory
 
 _FOLDER: Final = "devices"
-_MAX_FILE_BYTES: Final = 1 << 18
+#: Larger ones are not written.
+MAX_FILE_BYTES: Final = 1 << 18
 #: How many files a folder has at most.
 _MAX_FILES: Final = 256
 
@@ -27,15 +28,15 @@ def contents(name: str) -> Iterator[bytes]:
     """Yields the content of each file of that name, of the one written last first."""
     for folder in _folders():
         try:
-            content = read_small(folder / name, _MAX_FILE_BYTES)
+            content = read_small(folder / name, MAX_FILE_BYTES)
         except (BadData, OSError):
             continue
         yield content
 
 
 def write(name: str, content: bytes) -> None:
-    """Replaces the file of that name, if one can be written."""
-    if len(content) > _MAX_FILE_BYTES:
+    """Replaces the file of that name, if one can be written, and the content is not too large."""
+    if len(content) > MAX_FILE_BYTES:
         return
     folders = _folders()
     while folders:

@@ -80,7 +80,15 @@ def keep_decision(key: str, decision: Decision) -> None:
         known[key] = Decision(winner=decision.winner, reason=printable(decision.reason[:_MAX_TEXT]))
         while len(known) > _MAX_DECISIONS:
             del known[next(iter(known))]
-        kept_file.write(_FILE, msgspec.json.encode(_Content(format=_FORMAT, decisions=known)))
+        # Larger files are not written, so that nothing would ever be remembered again.
+        while len(content := _encoded(known)) > kept_file.MAX_FILE_BYTES:
+            for oldest in list(known)[: 1 + len(known) // 16]:
+                del known[oldest]
+        kept_file.write(_FILE, content)
+
+
+def _encoded(known: dict[str, Decision]) -> bytes:
+    return msgspec.json.encode(_Content(format=_FORMAT, decisions=known))
 
 
 def _load() -> dict[str, Decision]:

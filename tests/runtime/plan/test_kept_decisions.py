@@ -9,6 +9,7 @@ from support.models.small import add_model
 
 import neurald as nd
 from neurald.runtime.costs import store
+from neurald.runtime.devices import kept_file
 from neurald.runtime.plan import kept_decisions
 from neurald.runtime.plan.kept_decisions import Decision, decision_key, keep_decision, load_decision
 
@@ -75,3 +76,17 @@ def test_the_oldest_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
         keep_decision(name, DECISION)
     assert load_decision("a") is None
     assert load_decision("b") == load_decision("c") == DECISION
+
+
+def test_long_reasons_keep_no_further_decision_from_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_file, "MAX_FILE_BYTES", 1 << 13)
+    # Characters of four bytes, of which some drivers' errors consist.
+    long = Decision(winner="cpu", reason="𝛑" * 2000)
+    names = [f"{number}" for number in range(20)]
+    for name in names:
+        keep_decision(name, long)
+        found = load_decision(name)
+        assert found is not None
+        assert long.reason.startswith(found.reason)
+    assert load_decision(names[0]) is None
+    assert load_decision(names[-2]) is not None
