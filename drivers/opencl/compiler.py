@@ -21,6 +21,7 @@ from neurald.drivers.compiler.passes import transform
 from neurald.drivers.compiler.passes.concatenation.concat_elimination import Alignment, eliminate_concat
 from neurald.drivers.compiler.passes.contraction.attention_merging import merge_attention
 from neurald.drivers.compiler.passes.contraction.product_stacking import stack_products
+from neurald.drivers.compiler.passes.expansion.key_search_expansion import expand_key_searches
 from neurald.drivers.compiler.passes.expansion.running_sum_expansion import expand_running_sums
 from neurald.drivers.compiler.passes.expansion.scatter_expansion import expand_scatters
 from neurald.drivers.compiler.passes.expansion.top_k_expansion import expand_top_k
@@ -223,6 +224,7 @@ def lowered_graph(
     """
     graph = build_graph(model, input_shapes)
     expand_running_sums(graph)
+    expand_key_searches(graph)
     expand_scatters(graph)
     require_wanted("before the graph was transformed")
     transform(graph)

@@ -12,6 +12,7 @@ from neurald.drivers.compiler.ir.algorithm import (
     Entropy,
     GreedySelection,
     HashSums,
+    KeySearch,
     Positions,
     RescaledProduct,
     RunningSum,
@@ -58,6 +59,8 @@ def run_procedure(node: Procedure, inputs: Sequence[Array]) -> Array:
         return _listed(inputs[0].size, found, len(found))
     if isinstance(algorithm, Distinct):
         return _distinct(inputs[0])
+    if isinstance(algorithm, KeySearch):
+        return _found(*inputs)
     if isinstance(algorithm, Entropy):
         return inputs[0] if inputs[0].any() else np.frombuffer(os.urandom(16), np.uint64)
     if isinstance(algorithm, GreedySelection):
@@ -157,6 +160,12 @@ def _scatter(node: Procedure, algorithm: Scatter, destinations: Array, updates: 
     else:
         _COMBINE[algorithm.reduction].at(result, destinations[inside], updates[inside])
     return result
+
+
+def _found(keys: Array, lookups: Array) -> Array:
+    ordered, first = np.unique(keys, return_index=True)
+    places = np.minimum(np.searchsorted(ordered, lookups), len(ordered) - 1)
+    return np.where(ordered[places] == lookups, first[places], len(keys)).astype(np.int32)
 
 
 def _distinct(elements: Array) -> Array:

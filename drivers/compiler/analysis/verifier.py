@@ -9,6 +9,7 @@ from neurald.drivers.compiler.ir.algorithm import (
     Entropy,
     GreedySelection,
     HashSums,
+    KeySearch,
     Positions,
     RescaledProduct,
     RunningSum,
@@ -228,6 +229,13 @@ def _procedure_errors(node: Procedure) -> Iterator[str]:
             yield f"it reads values of shapes {[list(shape) for shape in shapes]}; one row is expected"
             return
         expected = (shapes[0][0] * (1 if isinstance(algorithm, Positions) else 2) + 1,)
+    elif isinstance(algorithm, KeySearch):
+        if [len(shape) for shape in shapes] != [1, 1] or shapes[0] == (0,):
+            yield f"it reads values of shapes {[list(shape) for shape in shapes]}; two rows are expected"
+            return
+        if {value.type for value in node.inputs} not in ({Scalar.INT32}, {Scalar.INT64}):
+            yield "keys must be INT32 or INT64"
+        expected = shapes[1]
     else:
         count = node.inputs[1].count
         if shapes != [(count, 4), (count,), (1,), (1,), (1,)]:

@@ -196,6 +196,15 @@ class StringEquality(Struct, frozen=True, kw_only=True):
     """
 
 
+class KeySearch(Struct, frozen=True, kw_only=True):
+    """Finds keys in a row of keys, which need not be in order.
+
+    Inputs: the row of keys, (count,), at least one; and the keys to find, (lookups,), INT32 or
+    INT64 like those. Output: INT32 (lookups,), the index of the first key that is equal; the number
+    of keys for others.
+    """
+
+
 class StringSearch(Struct, frozen=True, kw_only=True):
     """Looks up strings in a hash table of keys.
 
@@ -220,6 +229,7 @@ Algorithm: TypeAlias = (
     | HashSums
     | RescaledProduct
     | RunningSum
+    | KeySearch
     | StringEquality
     | StringSearch
 )

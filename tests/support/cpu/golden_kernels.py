@@ -14,6 +14,7 @@ from neurald.drivers.compiler.ir.algorithm import (
     Algorithm,
     Distinct,
     GreedySelection,
+    KeySearch,
     Positions,
     Sampling,
     Suppression,
@@ -202,6 +203,13 @@ def distinct() -> tuple[Kernel, ...]:
     return _procedure(Distinct(), builder.input(30), builder=builder, output=(61,))
 
 
+def key_search() -> tuple[Kernel, ...]:
+    """The places of seven keys among thirty."""
+    builder = GraphBuilder()
+    inputs = (builder.input(30, type=Scalar.INT32), builder.input(7, type=Scalar.INT32))
+    return _procedure(KeySearch(), *inputs, builder=builder, output=(7,))
+
+
 def suppression() -> tuple[Kernel, ...]:
     """The best boxes that do not overlap, with lowered scores."""
     builder = GraphBuilder()
@@ -279,6 +287,7 @@ KERNELS: Mapping[str, tuple[Callable[[], tuple[Kernel, ...]], Target]] = {
             scatter,
             positions,
             distinct,
+            key_search,
             suppression,
             greedy_selection,
             draw,

@@ -5,22 +5,22 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from neurald.drivers.compiler.ir.algorithm import KeySearch
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import (
     Expression,
-    axis,
     clamp,
     constant,
     load,
     minimum,
-    reduce,
     select,
 )
-from neurald.drivers.compiler.ir.op import ReductionOp
+from neurald.drivers.compiler.ir.extents.extent import has_extents
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.movement.indexing import as_index, bounded_index, element
 from neurald.drivers.compiler.lowering.movement.projection import projection
+from neurald.drivers.compiler.passes.expansion.key_search_expansion import compared_with_all
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.movement.gather import gather_axis
@@ -29,8 +29,8 @@ from neurald.hal.operations.movement.gather import gather_axis
 Read = Callable[[Sequence[Expression]], Expression]
 #: Minimum number of elements per index for which a separate kernel checks the indices.
 _MIN_ELEMENTS_PER_CHECK = 8
-#: Minimum number of known keys that are sorted, so that a key is not compared with all.
-_MIN_SORTED_KEYS = 256
+#: Minimum number of keys that are searched, so that a key is not compared with all.
+_MIN_SEARCHED_KEYS = 256
 
 
 def are_in_range(indices: Value, length: int) -> bool:
@@ -135,21 +135,11 @@ def first_indexes(builder: Builder, lookups: Value, keys: Value) -> Value:
         builder: the builder of the operation.
         lookups, keys: rows of integers.
     """
-    if keys.constant is not None and keys.count >= _MIN_SORTED_KEYS:
+    if keys.constant is not None and keys.count >= _MIN_SEARCHED_KEYS:
         return _search(builder, lookups, keys.constant)
-    return _compare(builder, lookups, keys)
-
-
-def _compare(builder: Builder, lookups: Value, keys: Value) -> Value:
-    """Returns the first index of each key, which is compared with all others."""
-    count = keys.shape[0]
-
-    def index(at: Expression) -> Expression:
-        each = axis(count, "k")
-        is_key = load(keys, (each,)).equals(load(lookups, (at,)))
-        return reduce(ReductionOp.MINIMUM, (each,), select(is_key, each.to(Scalar.INT32), count))
-
-    return builder.compute(lookups.shape, index)
+    if not has_extents((keys.count, lookups.count)) and keys.count >= _MIN_SEARCHED_KEYS and lookups.count:
+        return builder.procedure(KeySearch(), keys, lookups, output=lookups.shape)
+    return compared_with_all(builder, lookups, keys)
 
 
 def _search(builder: Builder, lookups: Value, keys: Array) -> Value:

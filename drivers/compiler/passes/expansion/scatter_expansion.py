@@ -4,7 +4,7 @@ Each element of the output looks at all destinations, and combines the updates t
 its row.
 """
 
-from neurald.drivers.compiler.ir.algorithm import RunningSum, Scatter
+from neurald.drivers.compiler.ir.algorithm import KeySearch, RunningSum, Scatter
 from neurald.drivers.compiler.ir.expression import (
     Axis,
     Expression,
@@ -47,10 +47,10 @@ def expand_scatters(graph: Graph) -> None:
 def procedure_unsupported_reason(graph: Graph) -> str:
     """Returns the reason why a procedure cannot be expanded, or "" if all can be.
 
-    `running_sum_expansion` expands running sums.
+    `running_sum_expansion` expands running sums, `key_search_expansion` searches of keys.
     """
     for node in graph.nodes:
-        if not isinstance(node, Procedure) or isinstance(node.algorithm, RunningSum):
+        if not isinstance(node, Procedure) or isinstance(node.algorithm, RunningSum | KeySearch):
             continue
         if not isinstance(node.algorithm, Scatter):
             return f"{type(node.algorithm).__name__.lower()} is computed step by step, for which there is no kernel"

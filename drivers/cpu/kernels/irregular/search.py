@@ -1,16 +1,22 @@
-"""Positions of elements that are not 0, and numbers of distinct elements."""
+"""Positions of elements that are not 0, numbers of distinct elements, and places of keys."""
 
-from neurald.drivers.compiler.ir.algorithm import Distinct, Positions
+import math
+
+from neurald.drivers.compiler.ir.algorithm import Distinct, KeySearch, Positions
 from neurald.drivers.compiler.ir.graph import Procedure
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.support.kernel_file import kernel_text
-from neurald.drivers.cpu.codegen.epilogue import arguments_of, parameters
+from neurald.drivers.cpu.codegen.epilogue import arguments_of, parameters, pointer_names
 from neurald.drivers.cpu.kernels.common.function import cost_ns
 from neurald.drivers.cpu.target.routine import ALIGNMENT, NAME, Routine
 
 #: Cycles for each element that is examined, and for each that is looked up in the hash table.
 _LOOK_CYCLES, _LOOK_UP_CYCLES = 1.5, 15.0
+#: Cycles for each key whose order is checked, and for a step of a bisection.
+_ORDER_CYCLES, _STEP_CYCLES = 0.2, 1.5
+#: Bytes of the keys that are searched for at once.
+_SEARCHED_BYTES = 64
 #: The exponent bits of floats, which are those of infinity. Greater magnitudes are NaN.
 _INFINITY = {Scalar.FLOAT16: 0x7C00, Scalar.FLOAT32: 0x7F80_0000, Scalar.FLOAT64: 0x7FF0_0000_0000_0000}
 _PLACE_BYTES = 4
@@ -73,6 +79,49 @@ def distinct(kernel: Kernel, node: Procedure, _: Distinct) -> Routine:
         cost_ns=cost_ns(source.count * _LOOK_UP_CYCLES, arguments),
         scratch_bytes=(places + source.count) * _PLACE_BYTES,
         label=f"distinct of {source.count}",
+        operations=kernel.operations,
+    )
+
+
+def keys(kernel: Kernel, node: Procedure, _: KeySearch) -> Routine:
+    """Returns the routine that finds keys in a row of keys."""
+    arguments = arguments_of(kernel)
+    names = pointer_names(arguments)
+    row, wanted = node.inputs
+    size, count = row.type.size_bytes, row.count
+    lanes, kind = _SEARCHED_BYTES // size, _bits_type(row.type)
+    gather = f"llvm.masked.gather.v{lanes}{kind}.v{lanes}p0"
+    mask = f"<{lanes} x i1>"
+    text = kernel_text(
+        __name__,
+        "key_search.ll",
+        KERNEL=NAME,
+        PARAMETERS=parameters(arguments),
+        KEYS=names[row],
+        LOOKUPS=names[wanted],
+        COUNT=count,
+        LAST=count - 1,
+        LANES=lanes,
+        NUMBERS=f"<{', '.join(f'i64 {number}' for number in range(lanes))}>",
+        TYPE=kind,
+        ALIGN=size,
+        GATHER=gather,
+    )
+    cycles = count * _ORDER_CYCLES + wanted.count * (1 + math.log2(count)) * _STEP_CYCLES
+    return Routine(
+        text=text,
+        arguments=arguments,
+        work_items=kernel.output.count,
+        cost_ns=cost_ns(cycles, arguments),
+        declarations=frozenset(
+            (
+                f"declare <{lanes} x {kind}> @{gather}(<{lanes} x ptr>, i32, {mask}, <{lanes} x {kind}>)",
+                f"declare <{lanes} x {kind}> @llvm.masked.load.v{lanes}{kind}.p0"
+                f"(ptr, i32, {mask}, <{lanes} x {kind}>)",
+                f"declare void @llvm.masked.store.v{lanes}i32.p0(<{lanes} x i32>, ptr, i32, {mask})",
+            )
+        ),
+        label=f"{wanted.count} keys found among {count}",
         operations=kernel.operations,
     )
 

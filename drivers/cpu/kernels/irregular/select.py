@@ -6,6 +6,7 @@ from neurald.drivers.compiler.ir.algorithm import (
     Entropy,
     GreedySelection,
     HashSums,
+    KeySearch,
     Positions,
     RescaledProduct,
     RunningSum,
@@ -43,6 +44,8 @@ def procedure_routine(kernel: Kernel, node: Procedure, target: Target) -> Routin
         return search.positions(kernel, node, algorithm)
     if isinstance(algorithm, Distinct):
         return search.distinct(kernel, node, algorithm)
+    if isinstance(algorithm, KeySearch):
+        return search.keys(kernel, node, algorithm)
     if isinstance(algorithm, Entropy):
         return entropy.routine(kernel)
     if isinstance(algorithm, Sampling):

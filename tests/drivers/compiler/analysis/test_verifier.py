@@ -12,6 +12,7 @@ from neurald.drivers.compiler.ir.algorithm import (
     Algorithm,
     CombinedRows,
     HashSums,
+    KeySearch,
     Sampling,
     SoftSelection,
 )
@@ -208,6 +209,10 @@ _PROCEDURES: tuple[tuple[Algorithm, tuple[tuple[tuple[int, ...], Scalar], ...]],
     (
         Sampling(),
         (((2, 9), Scalar.FLOAT64), ((2, 3), Scalar.FLOAT64), ((2, 3), Scalar.INT32)),
+    ),
+    (
+        KeySearch(),
+        (((9,), Scalar.INT64), ((5,), Scalar.INT64), ((5,), Scalar.INT32)),
     ),
     (
         SoftSelection(rule=_RULE),

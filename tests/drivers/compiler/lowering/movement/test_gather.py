@@ -70,11 +70,13 @@ def test_hashtable_lookup(kind: OperandType, count: int) -> None:
 
 @sweep("count", [255, 256, 257, 1000])
 @sweep("spread", [100, 1 << 30])
-def test_known_keys_are_searched_for(spread: int, count: int) -> None:
+def test_many_keys_are_searched_for(spread: int, count: int) -> None:
     generator = np.random.default_rng(count)
     keys = np.sort(generator.integers(-spread, spread, count))
     lookups = np.concatenate((keys[:5], keys[-5:], generator.integers(-spread, spread, 20), [-(1 << 31)]))
     inputs = [given(INT32, lookups), given(INT32, keys), numbers(FLOAT32, (count, 2))]
     outputs = result(FLOAT32), wanted(HITS, 1.0, 0)
+    disordered = given(INT32, generator.permutation(keys))
+    expect_same(OperationType.HASHTABLE_LOOKUP, [inputs[0], disordered, inputs[2]], *outputs, data=(0, 1, 2))
     for data in ((0,), (0, 2), (0, 1, 2)):
         expect_same(OperationType.HASHTABLE_LOOKUP, inputs, *outputs, data=data)

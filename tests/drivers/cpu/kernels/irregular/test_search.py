@@ -1,4 +1,4 @@
-"""Kernels that find positions and distinct elements give the interpreter's numbers."""
+"""Kernels that find positions, distinct elements and keys give the interpreter's numbers."""
 
 import numpy as np
 import pytest
@@ -6,16 +6,14 @@ from support.compiler.graphs import random_array
 from support.cpu.procedures import TARGETS, case_of, expect_same
 
 from neurald.drivers.compiler.analysis.interpreter import Array
-from neurald.drivers.compiler.ir.algorithm import Distinct, Positions
+from neurald.drivers.compiler.ir.algorithm import Distinct, KeySearch, Positions
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.target.target import Target
 
 generator = np.random.default_rng(6)
 
-pytestmark = [
-    pytest.mark.parametrize("target", list(TARGETS.values()), ids=lambda target: target.name),
-    pytest.mark.parametrize("kind", [each for each in Scalar if each is not Scalar.INDEX]),
-]
+pytestmark = pytest.mark.parametrize("target", list(TARGETS.values()), ids=lambda target: target.name)
+_every_kind = pytest.mark.parametrize("kind", [each for each in Scalar if each is not Scalar.INDEX])
 
 
 def _rows(kind: Scalar) -> list[Array]:
@@ -40,10 +38,37 @@ def _same_positions(result: Array, expected: Array) -> None:
     np.testing.assert_array_equal(result[:count], expected[:count])
 
 
+@_every_kind
 def test_positions(kind: Scalar, target: Target) -> None:
     cases = [case_of(Positions(), row, output=(len(row) + 1,)) for row in _rows(kind)]
     expect_same(cases, target, _same_positions)
 
 
+@_every_kind
 def test_distinct(kind: Scalar, target: Target) -> None:
     expect_same([case_of(Distinct(), row, output=(2 * len(row) + 1,)) for row in _rows(kind)], target)
+
+
+def _searches(kind: Scalar) -> list[tuple[Array, Array]]:
+    """Returns rows of keys, in order and not, some of them equal, and keys to find in them."""
+    highest = (1 << (8 * kind.size_bytes - 1)) - 1
+    lowest = -highest - 1
+    found: list[tuple[Array, Array]] = []
+    for count in (1, 2, 7, 8, 9, 16, 17, 33, 64, 100, 1000):
+        keys = np.sort(generator.integers(-count, count, count)).astype(kind.dtype)
+        ends = [keys[0], keys[-1], lowest, highest]
+        lookups = np.array([*ends, *generator.integers(-count - 2, count + 2, 40)], kind.dtype)
+        rows = [keys, np.unique(keys), generator.permutation(keys)]
+        for at in {0, count // 2, count - 1}:
+            # One key that is less than the one before it.
+            rows.append(keys.copy())
+            rows[-1][at] = lowest
+        rows.append(np.array([lowest, *keys[1:-1], highest], kind.dtype))
+        found += [(row, lookups[:length]) for row in rows for length in (1, 15, 44)]
+    return found
+
+
+@pytest.mark.parametrize("kind", [Scalar.INT32, Scalar.INT64])
+def test_keys(kind: Scalar, target: Target) -> None:
+    cases = [case_of(KeySearch(), *each, output=each[1].shape) for each in _searches(kind)]
+    expect_same(cases, target)
