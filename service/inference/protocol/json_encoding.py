@@ -63,8 +63,9 @@ _FLAT: Final[dict[str, msgspec.json.Decoder[Any]]] = {
     "u": json_decoder(list[int]),
     "f": json_decoder(list[float]),
 }
-#: Kinds of NumPy's arrays of which elements of a kind may be given.
+#: Kinds of NumPy's arrays, and types of Python, of which elements of a kind may be given.
 _ACCEPTED: Final = {"b": "b", "i": "iu", "u": "iu", "f": "iuf"}
+_ACCEPTED_TYPES: Final[dict[str, set[type]]] = {"b": {bool}, "i": {int}, "u": {int}, "f": {int, float}}
 _ENCODER: Final = msgspec.json.Encoder()
 #: How many bytes of elements are decoded at a time.
 _PART_BYTES: Final = 1 << 18
@@ -272,12 +273,14 @@ def _elements(given: _Input, shape: tuple[int, ...]) -> memoryview:
     if kind_of_datatype(datatype) is None:
         raise ServiceError(Status.INVALID, f"input {quoted(given.name)} has the datatype {quoted(datatype)}")
     kind = "O" if datatype == "BYTES" else dtype_of(datatype).kind
+    is_checked = True
     try:
         try:
             if kind != "O" and memoryview(given.data).nbytes > _PART_BYTES:
                 return _in_parts(given, _FLAT[kind], math.prod(shape))
             elements: list[Any] = _FLAT[kind].decode(given.data)
         except msgspec.ValidationError:
+            is_checked = False
             elements = msgspec.json.decode(given.data)
             if kind == "f" and b'"' in bytes(given.data):
                 elements = [
@@ -292,7 +295,7 @@ def _elements(given: _Input, shape: tuple[int, ...]) -> memoryview:
         raise ServiceError(
             Status.INVALID, f"input {quoted(given.name)}: its data are not understood: {error}"
         ) from None
-    return bytes_of_elements(given.name, datatype, elements, math.prod(shape))
+    return bytes_of_elements(given.name, datatype, elements, math.prod(shape), is_checked=is_checked)
 
 
 def _in_parts(given: _Input, decoder: "msgspec.json.Decoder[Any]", count: int) -> memoryview:
@@ -318,14 +321,16 @@ def _in_parts(given: _Input, decoder: "msgspec.json.Decoder[Any]", count: int) -
         found += len(elements)
         if found > count or (not elements and (parts or stop < end)):
             raise _wrong_count(quoted(given.name), found, count)
-        parts.append(bytes_of_elements(given.name, given.datatype, elements, len(elements)))
+        parts.append(bytes_of_elements(given.name, given.datatype, elements, len(elements), is_checked=True))
         start = stop + 1
     if found != count:
         raise _wrong_count(quoted(given.name), found, count)
     return memoryview(b"".join(parts))
 
 
-def bytes_of_elements(name: str, datatype: str, elements: list[Any], count: int) -> memoryview:
+def bytes_of_elements(
+    name: str, datatype: str, elements: list[Any], count: int, *, is_checked: bool = False
+) -> memoryview:
     """Returns the bytes of a tensor with these elements.
 
     Args:
@@ -333,6 +338,8 @@ def bytes_of_elements(name: str, datatype: str, elements: list[Any], count: int)
         datatype: the datatype of the protocol, which models have.
         elements: the elements of JSON; numbers may be in lists in lists.
         count: how many are expected.
+        is_checked: whether they are known to be of the type. Otherwise there may be true and false
+            among numbers, which NumPy takes for 1 and 0.
 
     Raises:
         ServiceError: there are more or fewer, or they are of another type.
@@ -350,8 +357,13 @@ def bytes_of_elements(name: str, datatype: str, elements: list[Any], count: int)
         array = np.asarray(elements)
         if array.size != count:
             raise _wrong_count(quoted(name), array.size, count)
-        if count and array.dtype.kind not in _ACCEPTED[dtype.kind]:
-            raise _wrong_type(name, datatype, "boolean" if dtype.kind == "b" else "number")
+        is_common = array.dtype.kind in _ACCEPTED[dtype.kind]
+        if count and not (is_common and is_checked):
+            exact = np.asarray(elements, object)
+            if not _ACCEPTED_TYPES[dtype.kind].issuperset(map(type, exact.ravel().tolist())):
+                raise _wrong_type(name, datatype, "boolean" if dtype.kind == "b" else "number")
+            # NumPy has no common type of the integers of 64 bits with a sign and those without.
+            array = array if is_common else exact
         if count and dtype.kind in "iu":
             limits = np.iinfo(dtype)
             if int(array.min()) < limits.min or int(array.max()) > limits.max:
