@@ -42,12 +42,10 @@ class BackgroundWorker:
     """A queue of pieces of work, and the thread that does them.
 
     Args:
-        idle: called by the thread before it ends.
         max_waiting: number of pieces that may wait; further ones are refused. 0 for no limit.
     """
 
-    def __init__(self, idle: Callable[[], None] = lambda: None, max_waiting: int = _MAX_WAITING) -> None:
-        self._idle = idle
+    def __init__(self, max_waiting: int = _MAX_WAITING) -> None:
         self._max_waiting = max_waiting
         self._lock = forkable_lock()
         self._start()
@@ -99,7 +97,6 @@ class BackgroundWorker:
                     if not self._pieces.empty():
                         continue
                     self._thread = None
-                self._idle()
                 return
             if piece is None or self._is_closed:
                 return

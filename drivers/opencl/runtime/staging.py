@@ -350,9 +350,7 @@ def _staged_ports(
     return tuple(found[number] for number in range(len(ranges))), tuple(transfers)
 
 
-def upload(
-    device: DeviceContext, queue: cl.CommandQueue, buffer: cl.Buffer, data: Any, offset_bytes: int = 0
-) -> None:
+def upload(device: DeviceContext, queue: cl.CommandQueue, buffer: cl.Buffer, data: Any) -> None:
     """Copies constants to a buffer, and waits for completion.
 
     Args:
@@ -360,7 +358,6 @@ def upload(
         queue: a queue of that device.
         buffer: the destination.
         data: a contiguous object with the buffer protocol.
-        offset_bytes: the offset in the buffer.
 
     Raises:
         OutOfMemory, DeadObject, OpFailed: the device failed.
@@ -369,4 +366,4 @@ def upload(
 
     if memoryview(data).nbytes:
         with device.state.guard("writing to a buffer"):
-            cl.enqueue_copy(queue, buffer, data, dst_offset=offset_bytes, is_blocking=True)
+            cl.enqueue_copy(queue, buffer, data, is_blocking=True)

@@ -61,21 +61,15 @@ def coordinate_scale(*names: str) -> Check:
     return check
 
 
-def equal_scale(name: str, source: str) -> Check:
-    """Returns a check that a quantised output has the scale and zero point of an input."""
-
-    def check(call: Call) -> None:
-        output, given = call.operand(name), call.operand(source)
-        is_same = (
-            np.float32(output.scale) == np.float32(given.scale) and output.zero_point == given.zero_point
+def scores_keep_scale(call: Call) -> None:
+    """Checks that quantised scores of the output have the scale and zero point of the input's."""
+    output, given = call.operand("scores_out"), call.operand("scores")
+    is_same = np.float32(output.scale) == np.float32(given.scale) and output.zero_point == given.zero_point
+    if is_quantized(output) and not is_same:
+        raise BadData(
+            f"{call.name('scores_out')} has scale {output.scale:g} and zero point {output.zero_point}; "
+            f"those of scores, {given.scale:g} and {given.zero_point}, are expected"
         )
-        if is_quantized(output) and not is_same:
-            raise BadData(
-                f"{call.name(name)} has scale {output.scale:g} and zero point {output.zero_point}; "
-                f"those of {source}, {given.scale:g} and {given.zero_point}, are expected"
-            )
-
-    return check
 
 
 def positive(*names: str) -> Check:
@@ -147,17 +141,17 @@ def _transform_shape(call: Call) -> tuple[Shape, ...]:
     return ((count, 4 * classes),)
 
 
-def expect_images(call: Call, name: str, batches: int) -> Array:
-    """Returns the image indexes in an input.
+def expect_images(call: Call, batches: int) -> Array:
+    """Returns the image indexes in the input `images`.
 
     Raises:
         BadData: an index is not below `batches`, the number of images.
     """
-    images = call.array(name)
+    images = call.array("images")
     wrong = np.flatnonzero((images < 0) | (images >= batches))
     if wrong.size:
         raise BadData(
-            f"{call.name(name)}: element {wrong[0]} is {images[wrong[0]]}; an image from 0 to {batches - 1} "
+            f"{call.name('images')}: element {wrong[0]} is {images[wrong[0]]}; an image from 0 to {batches - 1} "
             "is expected"
         )
     return images
@@ -167,7 +161,7 @@ def _transform(call: Call) -> tuple[Array, ...]:
     (shape,) = _transform_shape(call)
     boxes, deltas, sizes = float32(call, "boxes"), float32(call, "deltas"), float32(call, "image_sizes")
     expect_boxes(call, "boxes", boxes)
-    sizes = sizes[expect_images(call, "images", len(sizes))][:, np.newaxis]
+    sizes = sizes[expect_images(call, len(sizes))][:, np.newaxis]
     moved = transform(
         boxes[:, np.newaxis], deltas.reshape(len(boxes), shape[1] // 4, 4), sizes[..., 0], sizes[..., 1]
     )
@@ -355,7 +349,7 @@ DEFINITIONS = (
         rows=box_rows(),
         checks=(
             coordinate_scale("boxes", "boxes_out"),
-            equal_scale("scores_out", "scores"),
+            scores_keep_scale,
             _known_kernel,
         ),
         shape=_select_shape,

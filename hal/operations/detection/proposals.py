@@ -10,11 +10,11 @@ from neurald.hal.operations.arithmetic.quantized import store
 from neurald.hal.operations.detection.boxes import (
     box_rows,
     coordinate_scale,
-    equal_scale,
     expect_boxes,
     expect_shape,
     float32,
     positive,
+    scores_keep_scale,
     transform,
 )
 from neurald.hal.operations.detection.suppression import suppress
@@ -230,7 +230,7 @@ DEFINITIONS = (
         rows=_proposal_rows(),
         checks=(
             coordinate_scale("anchors", "image_sizes", "boxes_out"),
-            equal_scale("scores_out", "scores"),
+            scores_keep_scale,
             positive("height_stride", "width_stride"),
         ),
         shape=_generate_shape,

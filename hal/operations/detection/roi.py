@@ -125,7 +125,7 @@ def _reference(region: RegionReference) -> Callable[[Call], tuple[Array, ...]]:
         values = call.array("input")
         values = to_nhwc(values) if is_nchw(call) else values
         boxes = _boxes_on_map(call, values.shape[1], values.shape[2])
-        images = expect_images(call, "images", len(values))
+        images = expect_images(call, len(values))
         for index, (box, image) in enumerate(zip(boxes, images, strict=True)):
             output[index] = region(call, values[image], box)
         return (from_nhwc(output) if is_nchw(call) else output,)

@@ -88,7 +88,7 @@ def _sum(call: Call, window: Window, output: Array) -> None:
 def _depthwise_sum(call: Call, window: Window, output: Array) -> None:
     if hybrid.is_hybrid(call):
         filter_ = hybrid.raw_weights(call, (0, 1, 2))[0]
-        _each_image(call, depthwise_convolution.convolve, filter_, window, output, asymmetric=True)
+        _each_image(call, depthwise_convolution.convolve, filter_, window, output)
         return
     largest = MAX_INT16_MAGNITUDE if is_int16(call) else depthwise_convolution.largest(call)
     filter_ = weights(call, (0, 1, 2), largest)[0]
@@ -100,7 +100,7 @@ def _depthwise_sum(call: Call, window: Window, output: Array) -> None:
 def _transposed_sum(call: Call, window: Window, output: Array) -> None:
     if hybrid.is_hybrid(call):
         filter_ = hybrid.raw_weights(call, (1, 2, 3))
-        _each_image(call, transpose_convolution.convolve, filter_, window, output, asymmetric=True)
+        _each_image(call, transpose_convolution.convolve, filter_, window, output)
         return
     filter_ = weights(call, (1, 2, 3), MAX_INT16_MAGNITUDE if is_int16(call) else MAX_CENTRED_MAGNITUDE)
     write = output_writer(call, rounding=rounding(call))
@@ -114,11 +114,9 @@ def _each_image(
     filter_: Array,
     window: Window,
     output: Array,
-    *,
-    asymmetric: bool,
 ) -> None:
     """Fills `output` from separately quantised images; `sum_image` subtracts their zero points."""
-    images = zip(*_images(_nhwc(call), asymmetric=asymmetric), output, strict=True)
+    images = zip(*_images(_nhwc(call), asymmetric=True), output, strict=True)
     for image, scale, zero_point, result in images:
         write = hybrid.float_writer(call, scale)
         sum_image(image[np.newaxis], int(zero_point), filter_, window, write, result[np.newaxis])

@@ -20,10 +20,10 @@ from neurald.hal.operations.tflite.machinery.elements import (
 _ANDROID = {definition.type: definition for definition in padding.DEFINITIONS}
 
 
-def _one_value(call: Call, name: str) -> Array:
-    value = call.array(name)
+def _one_value(call: Call) -> Array:
+    value = call.array("value")
     if value.size != 1:
-        raise BadData(f"{call.name(name)} has shape {list(value.shape)}; exactly one element is expected")
+        raise BadData(f"{call.name('value')} has shape {list(value.shape)}; exactly one element is expected")
     return value.reshape(())
 
 
@@ -35,7 +35,7 @@ def _padded_shape(call: Call) -> tuple[Shape, ...]:
 
 def _pad(call: Call) -> tuple[Array, ...]:
     values = call.array("input")
-    result = np.full(_padded_shape(call)[0], _one_value(call, "value"))
+    result = np.full(_padded_shape(call)[0], _one_value(call))
     pairs = zip(padding.paddings(call, values.ndim), values.shape, strict=True)
     result[tuple(slice(before, before + length) for (before, _), length in pairs)] = values
     return (result,)
@@ -56,7 +56,7 @@ def _dilated_shape(call: Call) -> tuple[Shape, ...]:
 
 def _dilate(call: Call) -> tuple[Array, ...]:
     """Fills the gaps between elements with the value."""
-    result = np.full(_dilated_shape(call)[0], _one_value(call, "value"))
+    result = np.full(_dilated_shape(call)[0], _one_value(call))
     result[tuple(slice(None, None, step) for step in checked_dilations(call))] = call.array("input")
     return (result,)
 
@@ -91,7 +91,7 @@ def _stablehlo_padded_shape(call: Call) -> tuple[Shape, ...]:
 def _stablehlo_pad(call: Call) -> tuple[Array, ...]:
     (shape,) = _stablehlo_padded_shape(call)
     values = call.array("input")
-    result = np.full(shape, _one_value(call, "value"))
+    result = np.full(shape, _one_value(call))
     sources, targets = [], []
     for length, end, (low, _, between) in zip(values.shape, shape, interior_paddings(call), strict=True):
         positions = low + np.arange(length) * (between + 1)
