@@ -299,7 +299,11 @@ def _rescaled_product_errors(node: Procedure, algorithm: RescaledProduct) -> Ite
     (factors,) = node.inputs
     if {factors.type, node.output.type} != {Scalar.INT32}:
         yield "factors and products must be INT32"
-    if len(factors.shape) != 2 or not factors.shape[0] or factors.shape[1] % PRODUCT_LANES:
+    if (
+        len(factors.shape) != 2
+        or not factors.shape[0]
+        or (factors.shape[1] != 1 and factors.shape[1] % PRODUCT_LANES)
+    ):
         yield f"the factors are {_text(factors)}"
     if node.output.shape != factors.shape[1:]:
         yield "there must be a product for each column"

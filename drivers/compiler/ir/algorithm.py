@@ -165,7 +165,7 @@ class RunningSum(Struct, frozen=True, kw_only=True):
     is_reverse: bool
 
 
-#: The number of products that a `RescaledProduct` computes at once.
+#: The number of products that a `RescaledProduct` computes at once, if there are several.
 PRODUCT_LANES: Final = 8
 
 
@@ -173,9 +173,8 @@ class RescaledProduct(Struct, frozen=True, kw_only=True):
     """Multiplies quantised values, in order, and rescales after each step and once more at the end.
 
     Input: INT32 (count, width), at least one row, values of up to 16 bits and a sign without their
-        zero
-    point; the width is a multiple of `PRODUCT_LANES`. Output: INT32 (width,), the products of the
-    columns.
+    zero point; the width is 1 or a multiple of `PRODUCT_LANES`. Output: INT32 (width,), the
+    products of the columns.
 
     Attributes:
         multiplier, bits: a rescaled product is (product × multiplier) / 2^bits, rounded to nearest,

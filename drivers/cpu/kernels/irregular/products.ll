@@ -1,8 +1,9 @@
-; Multiplies the rows of %a1, and rescales after each step; a work item has $LANES columns.
+; Multiplies the rows of %a1, and rescales after each step; a work item has $LANES columns. Products
+; that are all 0 stay so.
 
-; Returns products, multiplied, divided by 2^$BITS, rounded and clamped to 32 bits.
-define internal <$LANES x i64> @${KERNEL}_rescaled(<$LANES x i64> %product) nounwind alwaysinline {
-  %scaled = mul <$LANES x i64> %product, splat (i64 $MULTIPLIER)
+; Returns products of numbers of 32 bits, divided by 2^$BITS, rounded and clamped to 32 bits.
+define internal <$LANES x i64> @${KERNEL}_rescaled(<$LANES x i64> %one, <$LANES x i64> %other) nounwind alwaysinline {
+  %scaled = mul <$LANES x i64> %one, %other
   %rounded = add <$LANES x i64> %scaled, splat (i64 $ROUNDING)
   %divided = ashr <$LANES x i64> %rounded, splat (i64 $BITS)
   %high = call <$LANES x i64> @llvm.smin.v${LANES}i64(<$LANES x i64> %divided, <$LANES x i64> splat (i64 2147483647))
@@ -26,20 +27,25 @@ start:
 test.row:
   %row = phi i64 [ 1, %start ], [ %row.next, %multiply ]
   %product = phi <$LANES x i64> [ %first.wide, %start ], [ %rescaled, %multiply ]
-  %more.rows = icmp ult i64 %row, $COUNT
+  %is.left = icmp ne <$LANES x i64> %product, zeroinitializer
+  %left = bitcast <$LANES x i1> %is.left to i$LANES
+  %some.left = icmp ne i$LANES %left, 0
+  %has.row = icmp ult i64 %row, $COUNT
+  %more.rows = and i1 %has.row, %some.left
   br i1 %more.rows, label %multiply, label %store
 multiply:
   %row.start = mul i64 %row, $WIDTH
   %at = add i64 %row.start, %column
   %p.factor = getelementptr i32, ptr %a1, i64 %at
   %factor = load <$LANES x i32>, ptr %p.factor, align 4
-  %factor.wide = sext <$LANES x i32> %factor to <$LANES x i64>
-  %longer = mul <$LANES x i64> %product, %factor.wide
-  %rescaled = call <$LANES x i64> @${KERNEL}_rescaled(<$LANES x i64> %longer)
+  ; What does not depend on the product before is computed meanwhile.
+  %multiplier = mul <$LANES x i32> %factor, splat (i32 $MULTIPLIER)
+  %multiplier.wide = sext <$LANES x i32> %multiplier to <$LANES x i64>
+  %rescaled = call <$LANES x i64> @${KERNEL}_rescaled(<$LANES x i64> %product, <$LANES x i64> %multiplier.wide)
   %row.next = add i64 %row, 1
   br label %test.row
 store:
-  %last = call <$LANES x i64> @${KERNEL}_rescaled(<$LANES x i64> %product)
+  %last = call <$LANES x i64> @${KERNEL}_rescaled(<$LANES x i64> %product, <$LANES x i64> splat (i64 $MULTIPLIER))
   %result = trunc <$LANES x i64> %last to <$LANES x i32>
   %p.result = getelementptr i32, ptr %a0, i64 %column
   store <$LANES x i32> %result, ptr %p.result, align 4

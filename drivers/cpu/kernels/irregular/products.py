@@ -1,5 +1,7 @@
 """Products of many quantised values, which are rescaled at each step."""
 
+import math
+
 from neurald.drivers.compiler.ir.algorithm import PRODUCT_LANES, RescaledProduct
 from neurald.drivers.compiler.ir.graph import Procedure
 from neurald.drivers.compiler.ir.kernel import Kernel
@@ -10,13 +12,16 @@ from neurald.drivers.cpu.target.routine import NAME, Routine
 
 #: Cycles of a step for a vector of products, which depends on the one before.
 _STEP_CYCLES = 25.0
+#: Maximum number of vectors of products whose steps overlap.
+_MAX_VECTORS = 4
 
 
 def routine(kernel: Kernel, node: Procedure, algorithm: RescaledProduct) -> Routine:
     """Returns the routine of a kernel, whose output is not empty."""
     arguments = arguments_of(kernel)
     count, width = node.inputs[0].shape
-    blocks = width // PRODUCT_LANES
+    lanes = math.gcd(width, PRODUCT_LANES * _MAX_VECTORS)
+    blocks = width // lanes
     text = kernel_text(
         __name__,
         "products.ll",
@@ -24,13 +29,13 @@ def routine(kernel: Kernel, node: Procedure, algorithm: RescaledProduct) -> Rout
         PARAMETERS=parameters(arguments),
         COUNT=count,
         WIDTH=width,
-        LANES=PRODUCT_LANES,
+        LANES=lanes,
         MULTIPLIER=algorithm.multiplier,
         ROUNDING=(1 << algorithm.bits) >> 1,
         BITS=algorithm.bits,
     )
-    kind = f"v{PRODUCT_LANES}i64"
-    vector = f"<{PRODUCT_LANES} x i64>"
+    kind = f"v{lanes}i64"
+    vector = f"<{lanes} x i64>"
     return Routine(
         text=text,
         arguments=arguments,

@@ -186,7 +186,7 @@ def _long_product(
     kept = [dimension for dimension in range(len(source.shape)) if dimension not in axes]
     lengths, left = ([source.shape[each] for each in dimensions] for dimensions in (axes, kept))
     width = math.prod(left)
-    padded = -(-width // PRODUCT_LANES) * PRODUCT_LANES
+    padded = 1 if width == 1 else -(-width // PRODUCT_LANES) * PRODUCT_LANES
 
     def factor(row: Expression, column: Expression) -> Expression:
         found = dict(zip(axes, delinearize(row, tuple(lengths)), strict=True))

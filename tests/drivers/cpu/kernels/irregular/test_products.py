@@ -26,7 +26,7 @@ def _case(count: int, width: int, multiplier: int, bits: int, largest: int) -> C
 def test_products(target: Target) -> None:
     cases = [
         _case(count, width, multiplier, bits, largest)
-        for count, width in ((1, 8), (2, 16), (70, 8), (301, 40))
+        for count, width in ((1, 8), (2, 16), (70, 8), (301, 40), (33, 64), (1, 1), (300, 1))
         for multiplier, bits in ((32767, 20), (20001, 16), (32767, 62), (1, 1), (0, 5))
         for largest in (3, 255, 65535)
     ]
@@ -34,7 +34,10 @@ def test_products(target: Target) -> None:
 
 
 @sweep("kind", [T.TENSOR_QUANT8_ASYMM_SIGNED, T.TENSOR_QUANT8_ASYMM, T.TENSOR_QUANT16_SYMM])
-@sweep(("shape", "axes"), [((3, 70), (1,)), ((100, 5), (0,)), ((9, 3, 11), (0, 2)), ((2, 600), (0, 1))])
+@sweep(
+    ("shape", "axes"),
+    [((3, 70), (1,)), ((100, 5), (0,)), ((9, 3, 11), (0, 2)), ((70, 64), (0,)), ((2, 600), (0, 1))],
+)
 def test_models(kind: nd.OperandType, shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
     """Products of more values than an expression has are compiled."""
     is_short = kind is T.TENSOR_QUANT16_SYMM
