@@ -22,6 +22,12 @@ from neurald.service.inference.models.job_queue import JobQueue
 from neurald.service.inference.models.known_run import SOON_S, BegunRun, KnownRun, NoteKnown, known_run
 from neurald.service.inference.models.lane import ServedLane
 from neurald.service.inference.models.model_interface import Encode, ModelInterface, NoteRun
+from neurald.service.inference.models.request_limits import (
+    asked_time,
+    earlier,
+    priority_of,
+    set_limits,
+)
 from neurald.service.inference.models.statistics import FailureReason, Statistics
 from neurald.service.inference.models.worker_pool import WorkerPool
 from neurald.service.inference.protocol.errors import ServiceError, Status
@@ -33,11 +39,8 @@ from neurald.service.manager.state import ModelStatus
 _DRAIN_S: Final = 30.0
 #: How long requests wait for a model that is not ready.
 _PATIENCE_S: Final = 15.0
-_TIMEOUT: Final = "timeout"
-_PRIORITY: Final = "priority"
 #: Models whose runs usually take longer are not run in threads of transports.
 _SHORT_RUN_S: Final = 0.02
-_MAX_TIMEOUT_S: Final = 86_400.0
 
 
 class ServedVersion:
@@ -348,9 +351,9 @@ class ServedVersion:
         if request is None and timeout_s is None:
             return None
         if request is not None:
-            priority = self._priority_of(request)
+            priority = priority_of(request, priorities)
             policy = priorities.policy_of(priority)
-            limit_s = _earlier(self._asked_s(request), timeout_s)
+            limit_s = earlier(asked_time(request), timeout_s)
         elif priorities.levels:
             return None  # it may have any priority
         if not self._queue.would_be_late(
@@ -490,28 +493,12 @@ class ServedVersion:
         if note_known is not None:
             job.note_result = partial(self._note_known, note_known, request)
         job.trace_id = request.trace_id
-        job.priority = self._priority_of(request)
-        asked_s = self._asked_s(request)
-        job.has_transport_deadline = timeout_s is not None and (asked_s is None or timeout_s <= asked_s)
-        job.deadline_s = self._in_s(_earlier(asked_s, timeout_s))
-        # The configured time-out is one of the queue, as in Triton.
-        job.begin_by_s = self._in_s(self.settings.priorities.policy_of(job.priority).timeout_s or None)
+        set_limits(job, request, timeout_s, self.settings.priorities, self._loop.time())
         return job
-
-    def _in_s(self, limit_s: float | None) -> float | None:
-        return None if limit_s is None else self._loop.time() + min(limit_s, _MAX_TIMEOUT_S)
 
     def raw_request(self, content: memoryview) -> InferenceRequest:
         """See `ModelInterface.raw_request`."""
         return self._known_interface().raw_request(content)
-
-    @staticmethod
-    def _asked_s(request: InferenceRequest) -> float | None:
-        """Returns how long a request may take as it says itself; None for no limit."""
-        return _number(request, _TIMEOUT, "a number of microseconds") / 1e6 or None
-
-    def _priority_of(self, request: InferenceRequest) -> int:
-        return self.settings.priorities.of(_number(request, _PRIORITY, "a number, of which 1 is run first,"))
 
     # The queue.
 
@@ -575,7 +562,7 @@ class ServedVersion:
 
     def _watch_limits(self, job: InferenceJob) -> None:
         """Makes a request that has not ended meanwhile expire at the next of its limits."""
-        end_s = job.deadline_s if job.attempts else _earlier(job.begin_by_s, job.deadline_s)
+        end_s = job.deadline_s if job.attempts else earlier(job.begin_by_s, job.deadline_s)
         if end_s is not None and not job.is_over:
             job.expiry = self._loop.call_at(end_s, self._expire, job, end_s)
 
@@ -605,20 +592,3 @@ class ServedVersion:
         for each in self._instances:
             each.cancel(job)
         self._queue.drop_ended()
-
-
-def _earlier(one_s: float | None, other_s: float | None) -> float | None:
-    """Returns the smaller of two limits, of which None is none."""
-    return min((each for each in (one_s, other_s) if each is not None), default=None)
-
-
-def _number(request: InferenceRequest, name: str, expected: str) -> int:
-    """Returns a parameter of a request that is a number; 0 if it is not there.
-
-    Raises:
-        ServiceError: it is not such a number.
-    """
-    value = request.parameters.get(name, 0)
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ServiceError(Status.INVALID, f"the parameter {name} is {value!r}; {expected} is expected")
-    return value
