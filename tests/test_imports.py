@@ -2,12 +2,15 @@
 
 import ast
 import functools
+import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from support.daemon.processes import python_path
 from support.imports import import_statements
 from support.sweeps import sweep
 
@@ -173,3 +176,28 @@ def test_all_kinds_of_imports_count(tmp_path: Path) -> None:
         "neurald.runtime.typed": {"neurald.hal.lazy"},
     }
     assert len(cycle(import_graph(tmp_path))) == 3
+
+
+#: Their processes are to import another copy of the sources.
+_OF_OTHER_SOURCES = {"mutation/run.py", "test_module_finder.py"}
+
+
+def test_processes_of_tests_import_the_sources_beside_them(tmp_path: Path) -> None:
+    """Another copy of the sources may be installed, and may change during the test."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("PYTHONPATH", raising=False)
+        environment = {**os.environ, "PYTHONPATH": python_path()}
+    found = subprocess.run(
+        [sys.executable, "-c", "import neurald; print(neurald.__file__)"],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    tests = Path(__file__).resolve().parent
+    assert Path(found.stdout.strip()).is_relative_to(tests.parent / "src")
+    # A single folder leaves out the sources.
+    single = re.compile(r"""["']PYTHONPATH["']: str\([^()]*\)[,}]""")
+    files = {path.relative_to(tests).as_posix(): path for path in sorted(tests.rglob("*.py"))}
+    assert [name for name, path in files.items() if single.search(_text(path))] == sorted(_OF_OTHER_SOURCES)

@@ -10,14 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from support.daemon.processes import daemon_process
+from support.daemon.processes import daemon_process, python_path
 from support.devices.counted import COMPILATIONS, compilations
 from support.tiers import one_in
 
 from neurald.drivers.opencl.platform.discovery import choose, discover
 from neurald.hal.errors import UnavailableDevice
-
-TESTS = Path(__file__).parents[2]
 
 #: Compiles a model on the device named first, runs it with inputs of each number of rows, and
 #: prints the report.
@@ -58,7 +56,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
         "NEURALD_SECRET_FILE": str(tmp_path / "secret"),
         COMPILATIONS: str(tmp_path / "compilations"),
         "NEURALD_CPU_COMPILER": "on",
-        "PYTHONPATH": str(TESTS),
+        "PYTHONPATH": python_path(),
     }
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.daemon.command_line import error_of, invoke
+from support.daemon.processes import python_path
 from support.sweeps import sweep
 
 from neurald.hal.registry import create_device
@@ -78,7 +79,7 @@ def test_an_entry_point_names_the_driver(tmp_path: Path) -> None:
     program = "from neurald.hal.registry import create_device; print(create_device('turbo-one').version)"
     found = subprocess.run(
         [sys.executable, "-c", program],
-        env={**os.environ, "PYTHONPATH": str(source)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join((str(source), python_path()))},
         capture_output=True,
         text=True,
         check=True,

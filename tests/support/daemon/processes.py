@@ -60,8 +60,12 @@ def run_command(
 
 
 def python_path() -> str:
-    """Returns the module path of a child process: the tests, and the path of this process."""
-    return os.pathsep.join((str(_TESTS), *filter(None, (os.environ.get("PYTHONPATH"),))))
+    """Returns the module path of a child process: tests, sources, and this process's own.
+
+    Without the sources, it could import another copy of them that is installed.
+    """
+    own = str(_TESTS), str(_TESTS.parent / "src")
+    return os.pathsep.join((*own, *filter(None, (os.environ.get("PYTHONPATH"),))))
 
 
 @contextlib.contextmanager
