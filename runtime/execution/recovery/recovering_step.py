@@ -55,6 +55,7 @@ from neurald.runtime.execution.abandoned_memory import mark_abandoned
 from neurald.runtime.execution.measurement.receipt import current_recorder, noted_call
 from neurald.runtime.execution.measurement.step_overhead import note_call
 from neurald.runtime.execution.program.step_runner import checked_step_result
+from neurald.runtime.execution.recovery.checked_results import CheckedResults
 from neurald.runtime.execution.recovery.cpu_runs import run_on_cpu
 from neurald.runtime.execution.recovery.device_use import use_of
 from neurald.runtime.execution.recovery.drift import DriftWatch, may_be_watched
@@ -87,8 +88,6 @@ _NOTHING: Final[_Noted] = nullcontext()
 _SUCCESSOR_S = 0.5
 _SUCCESSOR_POLL_S = 0.05
 _MAX_SUCCESSORS = 8
-#: Number of requests whose validated results are remembered.
-_MAX_VALIDATED_RESULTS = 8
 
 
 class RecoveringStep:
@@ -142,7 +141,7 @@ class RecoveringStep:
         is_watched = watches_drift and self._may_fall_back and may_be_watched(step.model)
         drift = DriftWatch(step.device.name) if is_watched else None
         self._slow_device = None if drift is None else SlowDevice(drift, self._health, self.stand_in)
-        self._validated_results: dict[int, tuple[weakref.ref[Request], ExecutionResult]] = {}
+        self._results = CheckedResults(step)
         self._verification = self._create_verification(verified_share) if is_on_both else None
         self._fast_paths = FastPaths(step.device.name, self._health, self._slow_device, self._verification)
 
@@ -230,7 +229,7 @@ class RecoveringStep:
         """
         try:
             result = self._call(prepared, request, options, call)
-            self._check(request, result)
+            self._results.check(request, result)
         except LostValue:
             raise
         except Error as error:
@@ -278,7 +277,7 @@ class RecoveringStep:
             convert_driver_faults(cpu_device().name),
         ):
             result = run_on_cpu(first, self._step.model.main, request, options)
-        self._check(request, result)
+        self._results.check(request, result)
         if self._step.device is cpu_device():
             return result
         self.count_substitution(f"{self._step.device.name} has not compiled it yet")
@@ -353,7 +352,7 @@ class RecoveringStep:
                 # Without fallback there always is one.
                 assert prepared is not None  # noqa: S101
                 result = self._call(prepared, request, options, call)
-                self._check(request, result)
+                self._results.check(request, result)
             except LostValue:
                 raise
             except Error as error:
@@ -411,7 +410,7 @@ class RecoveringStep:
         if captured is None:
             verification.ran(seconds)
             return result
-        self._check(request, result)
+        self._results.check(request, result)
         return verification.end(captured, request, options, result, seconds, begun)
 
     def note_time(self, seconds: float) -> None:
@@ -441,20 +440,6 @@ class RecoveringStep:
     def watched(self, run: Callable[[_Options], _Outcome] | None) -> Callable[[_Options], _Outcome] | None:
         """Returns a fast path that notes its times, and fails while it must not be used."""
         return self._fast_paths.repeating(run)
-
-    def _check(self, request: Request, result: ExecutionResult) -> None:
-        """Raises OpFailed if the result contradicts the model or the request.
-
-        Requests and results are immutable, and a device may return the same result object again. A
-        result that was checked for this request is therefore not checked again.
-        """
-        validated = self._validated_results.get(id(request))
-        if validated is not None and validated[1] is result and validated[0]() is request:
-            return
-        checked_step_result(self._step, request, result)
-        if len(self._validated_results) >= _MAX_VALIDATED_RESULTS:
-            self._validated_results.clear()
-        self._validated_results[id(request)] = weakref.ref(request), result
 
     def profile(self) -> tuple[str, Sequence[KernelTime]]:
         """Returns the name of the device that runs the step now, and its kernel times.
