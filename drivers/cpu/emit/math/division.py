@@ -6,6 +6,10 @@ from neurald.drivers.cpu.emit.vector import Vector
 
 #: Bits of a quotient whose product with a float is exact in a double.
 _QUOTIENT_BITS = 28
+#: Bits of integers that doubles contain, and whose quotients they contain after truncation.
+_EXACT_BITS = 52
+#: Size of the smallest vectors with instructions that convert integers of 64 bits, in bytes.
+_MIN_CONVERSION_BYTES = 64
 #: Maximum bits of the quotient of two floats.
 _FLOAT_QUOTIENT_BITS = 277
 
@@ -56,13 +60,40 @@ def _quotient(
 
 
 def _unsafe(v: Vector, element: str, dividend: str, divisor: str, *, is_signed: bool) -> str:
-    if v.lanes == 1 or int(element[1:]) > 32:
+    is_long = int(element[1:]) > 32
+    if is_long and v.lanes > 1 and v.target.vector_bytes >= _MIN_CONVERSION_BYTES:
+        return _long_quotient(v, element, dividend, divisor, is_signed=is_signed)
+    if v.lanes == 1 or is_long:
         return v.binary("sdiv" if is_signed else "udiv", element, dividend, divisor)
     # The error of a double quotient is smaller than its distance to the next integer.
     convert, back = ("sitofp", "fptosi") if is_signed else ("uitofp", "fptoui")
     first, second = (v.cast(convert, element, each, "double") for each in (dividend, divisor))
     wide = v.cast(back, "double", v.binary("fdiv", "double", first, second), "i32")
     return wide if element == "i32" else v.cast("trunc", "i32", wide, element)
+
+
+def _long_quotient(v: Vector, element: str, dividend: str, divisor: str, *, is_signed: bool) -> str:
+    """Computes a quotient in doubles, unless a lane has a large number."""
+    bias, limit = v.number(element, 1 << _EXACT_BITS), v.number(element, 1 << (_EXACT_BITS + 1))
+    convert, back = ("sitofp", "fptosi") if is_signed else ("uitofp", "fptoui")
+    large: list[str] = []
+    reals: list[str] = []
+    for each in (dividend, divisor):
+        shifted = v.binary("add", element, each, bias) if is_signed else each
+        large.append(v.compare("ugt", element, shifted, limit if is_signed else bias))
+        reals.append(v.cast(convert, element, each, "double"))
+    quotient = v.cast(back, "double", v.binary("fdiv", "double", *reals), element)
+    iterations = v.code.value(f"zext i1 {v.any_lane(v.binary('or', 'i1', *large))} to i64")
+    # A loop of at most one iteration acts as a branch, since numbers are rarely so large. It
+    # carries the dividend, without which the quotient would be computed before it.
+    kind = v.type(element)
+    with v.code.loop("0", iterations, [(kind, quotient), (kind, dividend)], may_be_empty=True) as loop:
+        _, carried = loop.carried
+        loop.results = [
+            v.binary("sdiv" if is_signed else "udiv", element, carried, divisor),
+            carried,
+        ]
+    return loop.results[0]
 
 
 def floor_quotient(v: Vector, element: str, dividend: str, divisor: str) -> str:

@@ -86,6 +86,24 @@ def test_quotients_and_shifts_of_integers(kind: str, target: Target) -> None:
     _check([_of(Op.SHIFT_LEFT), _of(Op.SHIFT_RIGHT)], [first, amount], target)
 
 
+@_cases(["int64", "uint64"])
+def test_quotients_of_long_integers_are_exact(kind: str, target: Target) -> None:
+    # Numbers beside the limit of those that are computed in doubles, whole multiples, and others.
+    limit, divisors = 1 << 52, np.array([1, 2, 3, 7, 1000, (1 << 26) - 1, (1 << 52) - 1])
+    near = [limit + distance for distance in (-2, -1, 0, 1, 2)] + [(1 << 62) + 1]
+    whole = [limit // each * each - rest for each in divisors.tolist() for rest in (0, 1)]
+    dividends = np.array([*near, *whole, *_RANDOM.integers(0, limit, 200)])
+    for least in (0, len(near)):
+        # Once with numbers that are too large, and once without.
+        first = np.repeat(dividends[least:], len(divisors))
+        second = np.tile(divisors, len(dividends) - least)
+        if kind == "int64":
+            first = first * _RANDOM.choice([-1, 1], first.size)
+            second = second * _RANDOM.choice([-1, 1], second.size)
+        bodies = [_of(op) for op in (Op.FLOOR_DIVIDE, Op.MODULO, Op.TRUNCATE_DIVIDE)]
+        _check(bodies, [first.astype(kind), second.astype(kind)], target)
+
+
 def test_division_by_zero_does_not_trap() -> None:
     for kind in _INTEGERS:
         zeros = np.zeros(40, kind)
