@@ -25,12 +25,19 @@ _MAX_FILES: Final = 256
 
 
 def contents(name: str) -> Iterator[bytes]:
-    """Yields the content of each file of that name, of the one written last first."""
+    """Yields the content of each file of that name, of the one written last first.
+
+    Where the better folder has become full or read-only, it keeps an old file.
+    """
+    found: list[tuple[int, bytes]] = []
     for folder in _folders():
+        path = folder / name
         try:
-            content = read_small(folder / name, MAX_FILE_BYTES)
+            content = read_small(path, MAX_FILE_BYTES)
+            found.append((path.stat().st_mtime_ns, content))
         except (BadData, OSError):
             continue
+    for _, content in sorted(found, key=lambda each: each[0], reverse=True):
         yield content
 
 

@@ -1,10 +1,12 @@
 """Small files of applications: where they are, and that nothing about them is an error."""
 
+import errno
 import os
 from pathlib import Path
 
 import pytest
 
+from neurald.hal.cache import file
 from neurald.runtime.devices import kept_file
 
 
@@ -39,6 +41,28 @@ def test_a_cache_that_cannot_be_written_has_a_substitute(places: tuple[Path, Pat
     kept_file.write("a", b"2")
     assert list(kept_file.contents("a")) == [b"2"]
     assert not (run / "a").exists()
+
+
+def test_a_file_that_cannot_be_replaced_is_not_preferred(
+    places: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache, run = places
+    kept_file.write("a", b"1")
+    os.utime(cache / "a", (1e9, 1e9))
+    replace_file = file.replace_file
+
+    def replace(directory: int, name: str, content: bytes) -> None:
+        if os.path.samestat(os.fstat(directory), cache.stat()):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        replace_file(directory, name, content)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kept_file, "replace_file", replace)
+        kept_file.write("a", b"2")
+    assert (run / "a").exists()
+    assert list(kept_file.contents("a")) == [b"2", b"1"]
+    kept_file.write("a", b"3")
+    assert list(kept_file.contents("a")) == [b"3"]
 
 
 def test_nowhere_to_write_is_no_error(places: tuple[Path, Path], tmp_path: Path) -> None:
