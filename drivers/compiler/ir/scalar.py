@@ -40,6 +40,11 @@ class Scalar(Enum):
         self.is_integer = not self.is_float and name != "bool"
         self.size_bytes = self.dtype.itemsize
 
+    @property
+    def wider(self) -> "Scalar":
+        """The type in which elements of this type are reduced: itself unless it is narrow."""
+        return _WIDER.get(self, self)
+
     def rounded(self, value: float) -> float:
         """Rounds a value to this float type; values out of range become infinite."""
         with np.errstate(over="ignore", under="ignore"):
@@ -55,4 +60,11 @@ class Scalar(Enum):
         return _BY_DTYPE[dtype.name]
 
 
+_WIDER = {
+    Scalar.FLOAT16: Scalar.FLOAT32,
+    Scalar.INT8: Scalar.INT32,
+    Scalar.INT16: Scalar.INT32,
+    Scalar.UINT8: Scalar.INT32,
+    Scalar.UINT16: Scalar.INT32,
+}
 _BY_DTYPE = {scalar.value: scalar for scalar in Scalar if scalar is not Scalar.INDEX}

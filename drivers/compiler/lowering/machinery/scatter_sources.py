@@ -21,15 +21,6 @@ from neurald.hal.operations.machinery.call import Array
 _MAX_TABLE_ENTRIES = 1 << 24
 _MAX_TABLE_GROWTH = 4
 
-#: Wider types in which narrow elements are reduced.
-_WIDER = {
-    Scalar.FLOAT16: Scalar.FLOAT32,
-    Scalar.INT8: Scalar.INT32,
-    Scalar.INT16: Scalar.INT32,
-    Scalar.UINT8: Scalar.INT32,
-    Scalar.UINT16: Scalar.INT32,
-}
-
 
 class ScatterSources(Struct, frozen=True, kw_only=True):
     """The elements that are scattered to one destination.
@@ -95,4 +86,4 @@ def combine_sources(reduction: ReductionOp, sources: ScatterSources, value: Expr
     """
     if value.type is Scalar.BOOL:
         return reduce(BOOL_REDUCTIONS[reduction], sources.axes, value)
-    return reduce(reduction, sources.axes, value.to(_WIDER.get(value.type, value.type))).to(value.type)
+    return reduce(reduction, sources.axes, value.to(value.type.wider)).to(value.type)

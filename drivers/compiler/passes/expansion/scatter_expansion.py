@@ -23,14 +23,6 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 #: Limit on comparisons, which take about as long as a large convolution.
 _MAX_COMPARISONS = 1 << 30
 
-#: Wider types in which narrow elements are reduced.
-_WIDER = {
-    Scalar.FLOAT16: Scalar.FLOAT32,
-    Scalar.INT8: Scalar.INT32,
-    Scalar.INT16: Scalar.INT32,
-    Scalar.UINT8: Scalar.INT32,
-    Scalar.UINT16: Scalar.INT32,
-}
 _OF_BOOLS = {
     ReductionOp.SUM: ReductionOp.ANY,
     ReductionOp.MAXIMUM: ReductionOp.ANY,
@@ -93,7 +85,7 @@ def _expanded(node: Procedure) -> Compute:
 def _combined(how: ReductionOp, initial: Expression, update: Expression, number: Axis) -> Expression:
     """Combines the initial element with the reduction of all updates."""
     kind = update.type
-    wide = _WIDER.get(kind, kind)
+    wide = kind.wider
     if kind is Scalar.BOOL:
         any_or_all = _OF_BOOLS.get(how, how)
         total = reduce(any_or_all, (number,), update)
