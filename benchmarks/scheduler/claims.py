@@ -41,7 +41,7 @@ from support.daemon.processes import daemon_process
 from support.devices.simulated import SECONDS_VARIABLE, SimulatedDevice
 from support.models.chains import chain, ramp
 from support.models.plans import request_for
-from support.models.small import add_model
+from support.models.small import add_model, branching_model
 
 import neurald as nd
 from neurald.hal.device import ExecuteOptions, PrepareOptions
@@ -115,15 +115,7 @@ def _compiled(model: nd.Model, used: Sequence[nd.Device], policy: str = "android
 
 def branches() -> Iterator[Measured]:
     """Measures two branches at once."""
-    builder = nd.ModelBuilder()
-    x, a, b, y = (builder.add_operand(nd.OperandType.TENSOR_FLOAT32, (2, 3)) for _ in range(4))
-    activation = builder.add_operand(nd.OperandType.INT32)
-    builder.set_operand_value(activation, 0)
-    builder.add_operation(nd.OperationType.TANH, [x], [a])
-    builder.add_operation(nd.OperationType.LOGISTIC, [x], [b])
-    builder.add_operation(nd.OperationType.ADD, [a, b, activation], [y])
-    builder.identify_inputs_and_outputs([x], [y])
-    model, array = builder.finish(), np.ones((2, 3), np.float32)
+    model, array = branching_model(), np.ones((2, 3), np.float32)
     for place in _PLACES:
         with devices(place, _BRANCH_S) as used:
             compilation = _compiled(model, used)

@@ -28,6 +28,19 @@ def add_model(dimensions: Sequence[int] = (2, 3), operations: int = 1) -> nd.Mod
     return builder.finish()
 
 
+def branching_model() -> nd.Model:
+    """Creates `output = tanh(x) + logistic(x)`: the first two operations do not need each other."""
+    builder = nd.ModelBuilder()
+    x, a, b, y = (builder.add_operand(FLOAT, (2, 3)) for _ in range(4))
+    activation = builder.add_operand(nd.OperandType.INT32)
+    builder.set_operand_value(activation, 0)
+    builder.add_operation(nd.OperationType.TANH, [x], [a])
+    builder.add_operation(nd.OperationType.LOGISTIC, [x], [b])
+    builder.add_operation(nd.OperationType.ADD, [a, b, activation], [y])
+    builder.identify_inputs_and_outputs([x], [y])
+    return builder.finish()
+
+
 def compiled_add(dimensions: Sequence[int] = (2, 3)) -> nd.Compilation:
     """Compiles `add_model` for the CPU device of this process."""
     return nd.CompilationBuilder(add_model(dimensions), [nd.devices()[0]]).finish()

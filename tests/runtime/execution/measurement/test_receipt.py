@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from support.devices.misbehaving import FailingDevice
 from support.devices.simulated import SimulatedDevice
-from support.models.small import add_model
+from support.models.small import add_model, branching_model
 from support.receipt_counts import counted
 
 import neurald as nd
@@ -14,19 +14,6 @@ from neurald.hal.errors import BadState, OpFailed
 from neurald.runtime.execution.measurement.receipt import ExecutionReceipt
 
 X = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
-
-
-def branches() -> nd.Model:
-    """Returns y = tanh(x) + logistic(x), whose first two operations do not need each other."""
-    builder = nd.ModelBuilder()
-    x, a, b, y = (builder.add_operand(nd.OperandType.TENSOR_FLOAT32, (2, 3)) for _ in range(4))
-    activation = builder.add_operand(nd.OperandType.INT32)
-    builder.set_operand_value(activation, 0)
-    builder.add_operation(nd.OperationType.TANH, [x], [a])
-    builder.add_operation(nd.OperationType.LOGISTIC, [x], [b])
-    builder.add_operation(nd.OperationType.ADD, [a, b, activation], [y])
-    builder.identify_inputs_and_outputs([x], [y])
-    return builder.finish()
 
 
 def devices() -> list[SimulatedDevice]:
@@ -47,7 +34,7 @@ def execution(compilation: nd.Compilation, *inputs: "np.ndarray", reusable: bool
 
 def test_a_receipt_lists_steps_devices_and_versions() -> None:
     both = devices()
-    compilation = nd.CompilationBuilder(branches(), [nd.devices()[0], *both]).finish()
+    compilation = nd.CompilationBuilder(branching_model(), [nd.devices()[0], *both]).finish()
     found = execution(compilation, X)
     with pytest.raises(BadState, match="enable_receipt"):
         _ = found.receipt
@@ -67,7 +54,7 @@ def test_a_receipt_lists_steps_devices_and_versions() -> None:
 
 def test_receipts_count_what_devices_count() -> None:
     both = devices()
-    compilation = nd.CompilationBuilder(branches(), [nd.devices()[0], *both]).finish()
+    compilation = nd.CompilationBuilder(branching_model(), [nd.devices()[0], *both]).finish()
     counts: dict[str, int] = {}
     lock = threading.Lock()
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from support.devices.simulated import SimulatedDevice
 from support.models.chains import chain, ramp
+from support.models.small import branching_model
 
 import neurald as nd
 from neurald.runtime.costs import store
@@ -76,16 +77,8 @@ def test_the_planner_uses_it() -> None:
 
 
 def test_steps_that_overlap_tell_nothing() -> None:
-    builder = nd.ModelBuilder()
-    x, a, b, y = (builder.add_operand(nd.OperandType.TENSOR_FLOAT32, (2, 3)) for _ in range(4))
-    activation = builder.add_operand(nd.OperandType.INT32)
-    builder.set_operand_value(activation, 0)
-    builder.add_operation(nd.OperationType.TANH, [x], [a])
-    builder.add_operation(nd.OperationType.LOGISTIC, [x], [b])
-    builder.add_operation(nd.OperationType.ADD, [a, b, activation], [y])
-    builder.identify_inputs_and_outputs([x], [y])
     used = devices()
-    compilation = compiled(builder.finish(), used)
+    compilation = compiled(branching_model(), used)
     for _ in range(8):
         compilation.run(np.ones((2, 3), np.float32))
     assert steps_of(used) == [None, None]

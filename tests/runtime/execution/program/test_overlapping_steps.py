@@ -7,6 +7,7 @@ import time
 import numpy as np
 import pytest
 from support.devices.simulated import SimulatedDevice
+from support.models.small import branching_model
 
 import neurald as nd
 from neurald.hal.errors import OpFailed
@@ -104,20 +105,6 @@ def test_without_threads_the_caller_runs_everything(monkeypatch: pytest.MonkeyPa
     assert threads == {threading.current_thread()}
 
 
-def branches() -> nd.Model:
-    """Returns y = tanh(x) + logistic(x)."""
-    builder = nd.ModelBuilder()
-    tensor = nd.OperandType.TENSOR_FLOAT32
-    x, a, b, y = (builder.add_operand(tensor, (2, 3)) for _ in range(4))
-    activation = builder.add_operand(nd.OperandType.INT32)
-    builder.set_operand_value(activation, 0)
-    builder.add_operation(nd.OperationType.TANH, [x], [a])
-    builder.add_operation(nd.OperationType.LOGISTIC, [x], [b])
-    builder.add_operation(nd.OperationType.ADD, [a, b, activation], [y])
-    builder.identify_inputs_and_outputs([x], [y])
-    return builder.finish()
-
-
 def devices(seconds: float) -> list[nd.Device]:
     return [
         nd.devices()[0],
@@ -128,7 +115,7 @@ def devices(seconds: float) -> list[nd.Device]:
 
 @pytest.mark.timed
 def test_two_branches_of_200_ms_take_little_more_than_one() -> None:
-    compilation = nd.CompilationBuilder(branches(), devices(0.2)).finish()
+    compilation = nd.CompilationBuilder(branching_model(), devices(0.2)).finish()
     assert len(compilation.plan.steps) == 3
     x = np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)
     compilation.run(x)
@@ -147,11 +134,11 @@ def test_a_branch_that_fails_goes_to_the_cpu_device() -> None:
     found = devices(0.01)
     found[1] = Failing("tanh", supports=(nd.OperationType.TANH,).__contains__)
     with pytest.raises(OpFailed, match="broken"):
-        nd.CompilationBuilder(branches(), found).finish().run(np.zeros((2, 3), np.float32))
+        nd.CompilationBuilder(branching_model(), found).finish().run(np.zeros((2, 3), np.float32))
 
 
 def test_executions_of_several_threads_share_the_devices() -> None:
-    compilation = nd.CompilationBuilder(branches(), devices(0.001)).finish()
+    compilation = nd.CompilationBuilder(branching_model(), devices(0.001)).finish()
     wrong: list[float] = []
 
     def run(value: float) -> None:
