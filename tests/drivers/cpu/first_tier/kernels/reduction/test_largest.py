@@ -7,6 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from support.cpu.first_tier import TARGETS_HERE, prepared, results
 from support.cpu.layers import FLOAT, INT32, SIGNED, UNSIGNED, LayerBuilder, check
+from support.cpu.special_arrays import special_arrays
 
 import neurald as nd
 from neurald.hal.execution.reference_model import ReferenceModel
@@ -69,14 +70,7 @@ def test_no_elements_run_on_references() -> None:
 def test_equal_and_special_elements(operation: str, data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from(KINDS))
     shape = data.draw(st.sampled_from([(1, 9), (3, 40), (2, 17), (40, 3), (1, 100)]))
-    if kind is FLOAT:
-        elements = st.sampled_from([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-45, 3.4e38])
-    else:
-        low, high = int(np.iinfo(kind.dtype.name).min), int(np.iinfo(kind.dtype.name).max)
-        elements = st.sampled_from([low, low + 1, 0, 1, high - 1, high])
-    size = int(np.prod(shape))
-    drawn = data.draw(st.lists(elements, min_size=size, max_size=size))
-    array = np.array(drawn, kind.dtype).reshape(shape)
+    array = data.draw(special_arrays(kind, shape))
     model = model_of(kind, shape, data.draw(st.integers(1, shape[-1])), operation)
     expected = results(ReferenceModel(model), model, [array])
     found = results(prepared(model, TARGETS_HERE[-1]), model, [array])
