@@ -59,8 +59,10 @@ _MAX_SHARED_CALLS: Final = 4
 
 #: Maximum number of sets of shapes of which the lengths are kept.
 _MAX_KNOWN_LENGTHS: Final = 64
-#: Maximum number of concurrent executions, each with its own arena; others wait in order.
-_MAX_INSTANCES = max(4, len(os.sched_getaffinity(0)))
+#: Maximum number of concurrent executions, each with its own arena; others wait in order. There are
+#: several for each core: an execution that has waited takes a while to wake up, and finds nothing
+#: of its arena in the core's cache. The operating system divides the cores with less loss.
+_MAX_INSTANCES = 4 * len(os.sched_getaffinity(0))
 
 
 class NativeModel:
