@@ -93,5 +93,6 @@ DEFINITIONS = (
         ),
         shape=_shape,
         reference=_reference,
+        arithmetic=frozenset(name for name, _ in _FACTORS),
     ),
 )

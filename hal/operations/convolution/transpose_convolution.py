@@ -211,5 +211,6 @@ DEFINITIONS = (
         checks=(bias_scale, channel_scales(0)),
         shape=shape_by(geometry),
         reference=_reference,
+        arithmetic=frozenset({"input"}),
     ),
 )

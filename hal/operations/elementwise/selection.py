@@ -31,7 +31,12 @@ def rescaled(call: Call, name: str) -> Array:
 
 
 def _broadcasting(
-    operation_type: OperationType, function: np.ufunc, rows: tuple[Row, ...], *, widens: bool
+    operation_type: OperationType,
+    function: np.ufunc,
+    rows: tuple[Row, ...],
+    *,
+    widens: bool,
+    arithmetic: frozenset[str] = frozenset({"input1", "input2"}),
 ) -> Definition:
     """Defines an operation on two tensors with broadcasting.
 
@@ -47,7 +52,14 @@ def _broadcasting(
             return (np.asarray(function(first, second)).astype(dtype, copy=False),)
 
     form = Form(inputs=(tensor("input1", rank=ANY_RANK), tensor("input2", rank=ANY_RANK)), outputs=_OUTPUT)
-    return Definition(type=operation_type, forms=(form,), rows=rows, shape=binary_shape, reference=reference)
+    return Definition(
+        type=operation_type,
+        forms=(form,),
+        rows=rows,
+        shape=binary_shape,
+        reference=reference,
+        arithmetic=arithmetic,
+    )
 
 
 def _select_shape(call: Call) -> tuple[Shape, ...]:
@@ -86,7 +98,7 @@ def _prelu(call: Call) -> tuple[Array, ...]:
 DEFINITIONS = (
     _broadcasting(OperationType.MAXIMUM, np.maximum, _NUMBER_ROWS, widens=False),
     _broadcasting(OperationType.MINIMUM, np.minimum, _NUMBER_ROWS, widens=False),
-    _broadcasting(OperationType.POW, np.power, data_rows(_LEVEL), widens=True),
+    _broadcasting(OperationType.POW, np.power, data_rows(_LEVEL), widens=True, arithmetic=frozenset()),
     Definition(
         type=OperationType.PRELU,
         forms=(
@@ -112,5 +124,6 @@ DEFINITIONS = (
         rows=_NUMBER_ROWS,
         shape=_select_shape,
         reference=_select,
+        arithmetic=frozenset({"condition", "input1", "input2"}),
     ),
 )

@@ -49,6 +49,7 @@ def _extreme(operation_type: OperationType, function: Callable[..., Array]) -> D
         rows=_ROWS,
         shape=_extreme_shape,
         reference=reference,
+        arithmetic=frozenset({"input"}),
     )
 
 

@@ -168,6 +168,7 @@ DEFINITIONS = (
         checks=(known_activation,),
         shape=_shape,
         reference=_reference,
+        arithmetic=frozenset({"input"}),
     ),
     Definition(
         type=OperationType.TFLITE_CONV_3D_TRANSPOSE,
@@ -176,5 +177,6 @@ DEFINITIONS = (
         checks=(known_activation,),
         shape=_transpose_shape,
         reference=_transpose_reference,
+        arithmetic=frozenset({"input"}),
     ),
 )

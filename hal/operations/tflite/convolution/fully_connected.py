@@ -187,5 +187,6 @@ DEFINITIONS = (
         shape=_shape,
         reference=_reference,
         widens=OperationType.FULLY_CONNECTED,
+        arithmetic=frozenset({"input"}),
     ),
 )

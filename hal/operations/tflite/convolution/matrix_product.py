@@ -147,5 +147,6 @@ DEFINITIONS = (
         shape=_shape,
         reference=_reference,
         widens=OperationType.BATCH_MATMUL,
+        arithmetic=frozenset({"input1", "input2"}),
     ),
 )

@@ -150,6 +150,7 @@ def _definition(
         checks=checks,
         shape=shape_of_input,
         reference=reference,
+        arithmetic=frozenset({"input"}),
         widens=widens,
     )
 

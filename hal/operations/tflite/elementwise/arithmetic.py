@@ -298,6 +298,7 @@ def _definition(
     form: Form | None = None,
     checks: tuple[Check, ...] = (),
     widens: OperationType | None = None,
+    arithmetic: frozenset[str] = frozenset({"input1", "input2"}),
 ) -> Definition:
     return Definition(
         type=operation_type,
@@ -307,6 +308,7 @@ def _definition(
         shape=binary_shape,
         reference=reference,
         widens=widens,
+        arithmetic=arithmetic,
     )
 
 
@@ -344,12 +346,15 @@ DEFINITIONS = (
         checks=(_none_for_complex, _same_shapes),
         widens=OperationType.MUL,
     ),
+    # Those that divide integers have no arithmetic inputs, nor has POW: a divisor or an exponent
+    # must not change after it was compared with 0.
     _definition(
         OperationType.TFLITE_DIV,
         _quotient,
         typed_rows(*FLOATS, OperandType.TENSOR_INT32, *QUANT8, _INT16, zero_points16=True),
         form=_ACTIVATED,
         widens=OperationType.DIV,
+        arithmetic=frozenset(),
     ),
     _definition(
         OperationType.TFLITE_SQUARED_DIFFERENCE,
@@ -360,15 +365,20 @@ DEFINITIONS = (
         OperationType.TFLITE_FLOOR_DIV,
         _floor_quotient,
         typed_rows(*_PLAIN, *QUANTIZED_TYPES, zero_points16=True),
+        arithmetic=frozenset(),
     ),
     _definition(
-        OperationType.TFLITE_FLOOR_MOD, _remainder, typed_rows(*_PLAIN, *QUANTIZED_TYPES, zero_points16=True)
+        OperationType.TFLITE_FLOOR_MOD,
+        _remainder,
+        typed_rows(*_PLAIN, *QUANTIZED_TYPES, zero_points16=True),
+        arithmetic=frozenset(),
     ),
     _definition(
         OperationType.TFLITE_POW,
         _power,
         typed_rows(*FLOATS, OperandType.TENSOR_INT32),
         widens=OperationType.POW,
+        arithmetic=frozenset(),
     ),
     _definition(OperationType.TFLITE_ATAN2, _angle, typed_rows(*FLOATS, OperandType.TENSOR_FLOAT64)),
     Definition(
@@ -382,5 +392,6 @@ DEFINITIONS = (
         rows=typed_rows(OperandType.TENSOR_FLOAT32, OperandType.TENSOR_INT32),
         shape=_sum_shape,
         reference=_sum_of_all,
+        arithmetic=frozenset({"inputs"}),
     ),
 )

@@ -98,6 +98,7 @@ DEFINITIONS = (
         shape=shape_of_input,
         reference=_cast,
         widens=OperationType.CAST,
+        arithmetic=frozenset({"input"}),
     ),
     Definition(
         type=OperationType.TFLITE_BITCAST,

@@ -76,6 +76,7 @@ def _compare(
         shape=binary_shape,
         reference=reference,
         widens=widened,
+        arithmetic=frozenset({"input1", "input2"}),
     )
 
 
@@ -108,6 +109,7 @@ def _extreme(
         shape=binary_shape,
         reference=reference,
         widens=widened,
+        arithmetic=frozenset({"input1", "input2"}),
     )
 
 
@@ -159,6 +161,7 @@ DEFINITIONS = (
         rows=typed_rows(*_ANY, _COMPLEX, zero_points16=True),
         shape=_select_shape,
         reference=_select,
+        arithmetic=frozenset({"condition", "input1", "input2"}),
         widens=OperationType.SELECT,
     ),
     Definition(
@@ -167,5 +170,6 @@ DEFINITIONS = (
         rows=typed_rows(*_ANY, _COMPLEX, zero_points16=True),
         shape=_select_broadcast_shape,
         reference=_select_broadcast,
+        arithmetic=frozenset({"condition", "input1", "input2"}),
     ),
 )

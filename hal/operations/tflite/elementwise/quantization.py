@@ -156,5 +156,6 @@ DEFINITIONS = (
         checks=(_valid_range,),
         shape=shape_of_input,
         reference=_fake_quantize,
+        arithmetic=frozenset({"input"}),
     ),
 )

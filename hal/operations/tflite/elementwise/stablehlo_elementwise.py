@@ -40,6 +40,7 @@ def _definition(operation_type: OperationType, function: Callable[[Array, Array]
         rows=element_rows(ORDERED_ELEMENTS),
         shape=_shape,
         reference=reference,
+        arithmetic=frozenset({"input1", "input2"}),
     )
 
 

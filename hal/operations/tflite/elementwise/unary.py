@@ -132,6 +132,7 @@ def _definition(
     *,
     quantized: QuantizedUnary | None = None,
     widens: OperationType | None = None,
+    arithmetic: frozenset[str] = frozenset({"input"}),
 ) -> Definition:
     return Definition(
         type=operation_type,
@@ -140,6 +141,7 @@ def _definition(
         shape=shape_of_input,
         reference=_apply(function, quantized),
         widens=widens,
+        arithmetic=arithmetic,
     )
 
 
@@ -184,6 +186,7 @@ DEFINITIONS = (
         _QUANTIZED_ROWS,
         quantized=_inverse_root,
         widens=OperationType.RSQRT,
+        arithmetic=frozenset(),  # values are checked
     ),
     _definition(OperationType.TFLITE_SIGN, np.sign, typed_rows(*FLOATS, _FLOAT64, OperandType.TENSOR_INT32)),
     _definition(
@@ -192,6 +195,7 @@ DEFINITIONS = (
         _QUANTIZED_ROWS,
         quantized=_root,
         widens=OperationType.SQRT,
+        arithmetic=frozenset(),  # values are checked
     ),
     _definition(OperationType.TFLITE_SQUARE, np.square, typed_rows(*FLOATS, OperandType.TENSOR_INT32)),
 )

@@ -140,6 +140,7 @@ def _definition(
         shape=_shape,
         reference=reference,
         widens=widened,
+        arithmetic=frozenset({"input"}),
     )
 
 

@@ -43,6 +43,17 @@ def test_inputs_of_arithmetic_only() -> None:
     assert is_tolerant(model_of(nd.OperationType.RELU, [(FLOATS, (4,), None)], FLOATS, (4,)))
 
 
+def test_inputs_of_arithmetic_with_types_of_tflite() -> None:
+    types = nd.OperationType
+    for operation in (types.TFLITE_LOGISTIC, types.TFLITE_TANH, types.TFLITE_LOG):
+        assert is_tolerant(model_of(operation, [(FLOATS, (4,), None)], FLOATS, (4,)))
+    two = [(INTEGERS, (4,), None), (INTEGERS, (4,), None)]
+    for operation in (types.TFLITE_MAXIMUM, types.TFLITE_SQUARED_DIFFERENCE):
+        assert is_tolerant(model_of(operation, two, INTEGERS, (4,)))
+    for operation in (types.TFLITE_FLOOR_DIV, types.TFLITE_FLOOR_MOD):
+        assert not is_tolerant(model_of(operation, two, INTEGERS, (4,)))
+
+
 def test_integer_divisors() -> None:
     none = (nd.OperandType.INT32, (), np.int32(0))
     of_two = [(INTEGERS, (4,), None), (INTEGERS, (4,), None), none]

@@ -55,3 +55,21 @@ def test_wider_operations_belong_to_the_extension() -> None:
     for narrow, wider in WIDER.items():
         assert narrow in DEFINITIONS
         assert wider.type.name.startswith("TFLITE_")
+
+
+def test_wider_operations_calculate_with_the_same_inputs() -> None:
+    """Otherwise models whose inputs other processes hold would be copied, or run more slowly."""
+    wider = {name: each for name, each in DEFINITIONS.items() if each.widens is not None}
+    different = {
+        name
+        for name, each in wider.items()
+        if each.widens is not None and each.arithmetic != DEFINITIONS[each.widens].arithmetic
+    }
+    # Quantised values are checked not to be negative.
+    assert different == {OperationType.TFLITE_RSQRT, OperationType.TFLITE_SQRT}
+
+
+def test_arithmetic_inputs_are_inputs() -> None:
+    for each in DEFINITIONS.values():
+        names = {parameter.name for form in each.forms for parameter in form.inputs}
+        assert each.arithmetic <= names
