@@ -51,7 +51,7 @@ class LaneServer:
     def __init__(self, end: socket.socket, model: LoadedModel, *, is_trusted: bool) -> None:
         self._end = end
         self._model = model
-        self._runner = Runner(model, copies=not (is_trusted or model.tolerates_changing_inputs))
+        self._runner = Runner(model, is_trusted=is_trusted)
         self._spins = not is_trusted
         self._arena: SharedMemory | None = None
         self._ring: RingEnd | None = None

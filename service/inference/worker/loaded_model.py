@@ -89,11 +89,17 @@ class LoadedModel:
 
     @property
     def tolerates_changing_inputs(self) -> bool:
-        """True if a run stays inside its memories whatever another process writes to its inputs."""
+        """True if a run stays inside its memories whatever another process writes to its inputs.
+
+        False while a first tier runs, which optimised code may replace between the question and the
+        run.
+        """
         steps = self.compilation.plan.steps
-        if len(steps) != 1 or steps[0].is_first_tier or steps[0].device.is_remote:
+        if len(steps) != 1 or steps[0].device.is_remote:
             return False
-        return steps[0].prepared_model.tolerates_changing_inputs
+        step = self.compilation.recovery.step(steps[0])
+        prepared = None if step.has_first_tier else step.usable()
+        return prepared is not None and prepared.tolerates_changing_inputs
 
     @property
     def is_substituted(self) -> bool:

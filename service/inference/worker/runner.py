@@ -41,13 +41,13 @@ class Runner:
 
     Args:
         model: the loaded model.
-        copies: whether inputs and outputs are copied, because the other side might change the arena
-            during a run.
+        is_trusted: whether the other side leaves the arena alone during a run. Otherwise inputs are
+            copied, unless the code that runs the model now tolerates that they change.
     """
 
-    def __init__(self, model: LoadedModel, *, copies: bool) -> None:
+    def __init__(self, model: LoadedModel, *, is_trusted: bool) -> None:
         self._model = model
-        self._copies = copies
+        self._is_trusted = is_trusted
         self._runs = model.create_runs()
         self._kinds = [kind_of(each) for each in self._runs.types]
         self._kept: OrderedDict[tuple[Any, ...], BoundRun] = OrderedDict()
@@ -93,12 +93,14 @@ class Runner:
             arena = arena[: order.results_end]
         if not 0 <= order.results_at <= arena.nbytes:
             raise BadData(f"results are wanted at {order.results_at} of an arena of {arena.nbytes} bytes")
-        in_place = not self._copies and not self._runs.has_strings
+        # A first tier may have been replaced by code that tolerates it.
+        copies = not (self._is_trusted or self._model.tolerates_changing_inputs)
+        in_place = not copies and not self._runs.has_strings
         key = _key(order)
         bound = self._kept.get(key) if in_place else None
         read = time.perf_counter_ns()
         if bound is None or not self._repeated(bound, key):
-            inputs = self._inputs_of(order, arena)
+            inputs = self._inputs_of(order, arena, copies=copies)
             read = time.perf_counter_ns()
             bound = self._bound(inputs, order, arena if in_place else None)
             if in_place:
@@ -127,7 +129,7 @@ class Runner:
             number=order.number, outputs=tensors, attached_bytes=attached, receipt=receipt
         ), memory
 
-    def _inputs_of(self, order: RunOrder, arena: memoryview) -> list[Array]:
+    def _inputs_of(self, order: RunOrder, arena: memoryview, *, copies: bool) -> list[Array]:
         """Returns the inputs of a run as arrays, after checking that they fit the model.
 
         Raises:
@@ -144,7 +146,7 @@ class Runner:
             except BadData as error:
                 faults.append(str(error))
             else:
-                inputs.append(array.copy() if self._copies and not array.dtype.hasobject else array)
+                inputs.append(array.copy() if copies and not array.dtype.hasobject else array)
         if faults:
             raise BadData("; ".join(faults))
         return inputs

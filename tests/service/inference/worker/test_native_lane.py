@@ -167,3 +167,20 @@ def test_what_only_python_could_repeat_is_tried_again(
         caller.run(X)
     assert executions(same) > 0
     caller.end.close()
+
+
+def test_lanes_are_served_by_native_code_once_the_model_tolerates_it(
+    same: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lane may be opened while a first tier runs, and stay open for days."""
+    tolerates = False
+    monkeypatch.setattr(LoadedModel, "tolerates_changing_inputs", property(lambda _: tolerates))
+    caller = Repeater(same, is_trusted=False)
+    for _ in range(5):
+        caller.run(X)
+    assert executions(same) == 0
+    tolerates = True
+    for _ in range(5):
+        caller.run(X)
+    assert executions(same) > 0
+    caller.end.close()
