@@ -327,7 +327,8 @@ def class_count(name: str, parameters: dict[str, Parameter]) -> int:
     count = parameters.get("classification", 0)
     if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= 2**31:
         raise ServiceError(
-            Status.INVALID, f"output {quoted(name)}: classification is {count!r}; a number is expected"
+            Status.INVALID,
+            f"output {quoted(name)}: classification is {count!r}; an integer from 0 to 2^31 is expected",
         )
     return count
 

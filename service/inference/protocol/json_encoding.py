@@ -197,8 +197,8 @@ def checked_request(
             if isinstance(size, bool) or not isinstance(size, int) or size < 0:
                 raise ServiceError(
                     Status.INVALID,
-                    f"Unable to parse 'binary_data_size': input {quoted(each.name)} has {size!r}; a number is "
-                    "expected",
+                    f"Unable to parse 'binary_data_size': input {quoted(each.name)} has {size!r}; an integer "
+                    "of at least 0 is expected",
                 )
             if size and parsed.binary is None:
                 raise ServiceError(

@@ -292,7 +292,7 @@ class HttpApp:
 
     async def _infer(self, body: RequestBody, model: str, version: str) -> Answer:
         length = body.headers.get(HEADER_LENGTH)
-        header_bytes = None if length is None else header_number(length)
+        header_bytes = None if length is None else header_number("Inference-Header-Content-Length", length)
         async with self._arriving(body, model, version):
             content = await body.read(self._message_bytes, envelope=_ENVELOPE_BYTES if header_bytes else 0)
         self._running += 1

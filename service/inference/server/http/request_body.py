@@ -113,7 +113,7 @@ class RequestBody:
         announced = None
         if b"transfer-encoding" not in self.headers:
             announced = self.headers.get(b"content-length")
-        if announced is not None and (size := header_number(announced)) > most:
+        if announced is not None and (size := header_number("Content-Length", announced)) > most:
             await self.discard()
             raise self._too_large(size, limit_bytes, has_tensors=envelope > 0)
         parts: list[bytes] = []
@@ -223,13 +223,20 @@ class RequestBody:
         self._release(self._held)
 
 
-def header_number(text: bytes) -> int:
+def header_number(name: str, text: bytes) -> int:
     """Returns the length that a header has.
+
+    Args:
+        name: the name of the header.
+        text: its value.
 
     Raises:
         ServiceError: it is not a length.
     """
     text = text.strip()
     if not text.isdigit() or len(text) > 18:
-        raise ServiceError(Status.INVALID, f"a header has {quoted(text.decode('latin-1'))} for a length")
+        raise ServiceError(
+            Status.INVALID,
+            f"the header {name} is {quoted(text.decode('latin-1'))}; a length in bytes is expected",
+        )
     return int(text)

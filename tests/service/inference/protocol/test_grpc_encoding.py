@@ -52,6 +52,14 @@ def test_raw_tensors_are_used_where_they_arrived() -> None:
     assert found.outputs[0].classes == 3
 
 
+@pytest.mark.parametrize("count", [-1, 2**31 + 1, 2**40])
+def test_classes_that_cannot_be_wanted(count: int) -> None:
+    request = message(raw_input_contents=[bytes(8)])
+    request.outputs.add(name="y").parameters["classification"].int64_param = count
+    with pytest.raises(ServiceError, match=rf"'y': classification is {count}; an integer from 0 to 2\^31"):
+        decoded(request)
+
+
 @pytest.mark.parametrize(
     ("datatype", "field", "values"),
     [
