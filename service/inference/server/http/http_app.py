@@ -51,7 +51,6 @@ from neurald.service.inference.server.http.request_body import (
     Receive,
     RequestBody,
     Scope,
-    header_number,
 )
 from neurald.service.inference.server.regions.region_calls import RegionCalls
 
@@ -291,8 +290,7 @@ class HttpApp:
     # Inference.
 
     async def _infer(self, body: RequestBody, model: str, version: str) -> Answer:
-        length = body.headers.get(HEADER_LENGTH)
-        header_bytes = None if length is None else header_number("Inference-Header-Content-Length", length)
+        header_bytes = body.header_number(HEADER_LENGTH)
         async with self._arriving(body, model, version):
             content = await body.read(self._message_bytes, envelope=_ENVELOPE_BYTES if header_bytes else 0)
         self._running += 1

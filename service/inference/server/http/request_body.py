@@ -84,6 +84,27 @@ class RequestBody:
         """The time for which the client still waits for the answer; None if it does not say."""
         return None if self._end_s is None else max(0.0, self._end_s - asyncio.get_running_loop().time())
 
+    def header_number(self, name: bytes) -> int | None:
+        """Returns the length that a header has; None if the request has no such header.
+
+        Args:
+            name: the name of the header, in small letters.
+
+        Raises:
+            ServiceError: it is not a length.
+        """
+        found = self.headers.get(name)
+        if found is None:
+            return None
+        text = found.strip()
+        if not text.isdigit() or len(text) > 18:
+            raise ServiceError(
+                Status.INVALID,
+                f"the header {name.decode().title()} is {quoted(text.decode('latin-1'))}; a length in bytes "
+                "is expected",
+            )
+        return int(text)
+
     async def discard(self) -> None:
         """Receives some of what is left, which a client may send before it reads the answer."""
         size = 0
@@ -110,12 +131,10 @@ class RequestBody:
             ClientGone: the client has left.
         """
         most = limit_bytes + envelope
-        announced = None
-        if b"transfer-encoding" not in self.headers:
-            announced = self.headers.get(b"content-length")
-        if announced is not None and (size := header_number("Content-Length", announced)) > most:
+        announced = None if b"transfer-encoding" in self.headers else self.header_number(b"content-length")
+        if announced is not None and announced > most:
             await self.discard()
-            raise self._too_large(size, limit_bytes, has_tensors=envelope > 0)
+            raise self._too_large(announced, limit_bytes, has_tensors=envelope > 0)
         parts: list[bytes] = []
         size = 0
         began_s = asyncio.get_running_loop().time()
@@ -221,22 +240,3 @@ class RequestBody:
     def release(self) -> None:
         """Gives back what was counted."""
         self._release(self._held)
-
-
-def header_number(name: str, text: bytes) -> int:
-    """Returns the length that a header has.
-
-    Args:
-        name: the name of the header.
-        text: its value.
-
-    Raises:
-        ServiceError: it is not a length.
-    """
-    text = text.strip()
-    if not text.isdigit() or len(text) > 18:
-        raise ServiceError(
-            Status.INVALID,
-            f"the header {name} is {quoted(text.decode('latin-1'))}; a length in bytes is expected",
-        )
-    return int(text)
