@@ -6,8 +6,8 @@ usual one, at most half of that factor, so that single long runs count no more t
 sum has become large, over at least 0.2 seconds of work, and the latest runs take at least 1.6 times
 as long as usual, the device has become slow. If times vary little, four runs are enough, or as many
 as take 0.6 seconds, or would at twice the usual time, but at least two: one run may be long for any
-reason. If times vary much, more are needed, so that a device whose times always vary
-does not count as slow.
+reason. If times vary much, more are needed, so that a device whose times always vary does not count
+as slow.
 
 The first runs may be long or vary because of what else the machine does then. The usual time is
 learned again from runs that are much shorter, or vary much less.
