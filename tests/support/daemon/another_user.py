@@ -16,13 +16,15 @@ STRANGER = 1102
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 
-#: Modules are imported before, since another user may not read where Python is installed.
+#: Modules are imported before, also those that are usually imported late, since another user may
+#: not read where Python is installed, nor the sources.
 _PREAMBLE = """
 import codecs, json, os, sys
 import numpy as np
 import neurald as nd
 import neurald.hal.rpc.client.device, neurald.hal.rpc.server.server, neurald.service.daemon.daemon
 import neurald.service.manager.control, neurald.service.console.output
+import grpc._channel, grpc._server, neurald.hal.operations.elementwise.arithmetic
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from support.models.addition import AddingDevice, addition, request
 for encoding in ("ascii", "latin-1", "unicode_escape"):
