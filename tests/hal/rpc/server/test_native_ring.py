@@ -735,12 +735,11 @@ def test_rings_end_with_their_clients(
 
 @pytest.fixture
 def ring_count() -> Callable[[], int]:
-    before = {thread.ident for thread in threading.enumerate()}
+    # Their numbers may be used again.
+    before = set(threading.enumerate())
 
     def count() -> int:
-        return sum(
-            thread.name == "neurald ring" and thread.ident not in before for thread in threading.enumerate()
-        )
+        return sum(thread.name == "neurald ring" and thread not in before for thread in threading.enumerate())
 
     return count
 
