@@ -1,25 +1,19 @@
-"""The operator guide: its promises name existing tests, and its commands and settings exist."""
+"""The operator guide and its reference: their commands and settings exist."""
 
 import re
 
-from support.promises import NAMED_TEST, ROOT, check_named_tests
-from support.sweeps import sweep
+from support.promises import ROOT
 from typer.main import get_command
 
 from neurald.service.cli import app
 from neurald.service.manager.settings.configuration import DriverSettings
 
-TEXT = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
-_ROW = re.compile(r"^\| ([RS]\d+) \| (.+) \| (.+) \|$", re.MULTILINE)
+REFERENCE = (ROOT / "docs" / "reference" / "operating.md").read_text(encoding="utf-8")
+TEXT = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8") + REFERENCE
 _BLOCK = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _SPAN = re.compile(r"`([^`]+)`")
 _COMMAND = re.compile(r"neurald ([a-z-]+)([^&|]*)")
 _OPTION = re.compile(r"--[a-z][a-z-]*")
-
-
-def promises() -> list[tuple[str, str, str]]:
-    """Returns the label, the text and the tests of each promise."""
-    return _ROW.findall(TEXT)
 
 
 def commands_in_text() -> list[tuple[str, str]]:
@@ -27,19 +21,6 @@ def commands_in_text() -> list[tuple[str, str]]:
     lines = [line for block in _BLOCK.findall(TEXT) for line in block.splitlines()]
     spans = [" ".join(span.split()) for span in _SPAN.findall(_BLOCK.sub("", TEXT))]
     return [found for text in (*lines, *spans) for found in _COMMAND.findall(text)]
-
-
-@sweep("promise", promises(), ids=lambda row: row[0])
-def test_a_promise_names_tests_that_exist(promise: tuple[str, str, str]) -> None:
-    _, text, named = promise
-    assert text.endswith(".")
-    assert NAMED_TEST.search(text) is None
-    check_named_tests(named)
-
-
-def test_no_promise_is_missing() -> None:
-    labels = [label for label, _, _ in promises()]
-    assert labels == [*(f"R{number}" for number in range(1, 15)), *(f"S{number}" for number in range(1, 10))]
 
 
 def test_options_of_commands_exist() -> None:
@@ -56,6 +37,6 @@ def test_options_of_commands_exist() -> None:
 
 
 def test_every_setting_of_a_driver_is_described() -> None:
-    table = TEXT[TEXT.index("| setting of a driver |") :].split("\n\n")[0]
+    table = REFERENCE[REFERENCE.index("| setting of a driver |") :].split("\n\n")[0]
     described = {name for row in table.splitlines()[2:] for name in re.findall(r"`(\w+)`", row.split("|")[1])}
     assert described == set(DriverSettings.__struct_fields__)

@@ -42,7 +42,7 @@ def test_every_event_has_a_metric_a_line_of_the_log_and_a_description() -> None:
         assert level in ("info", "warning", "error", "_log"), f"{path}: {log}"
     # The failure log notes the event that an error stands for.
     assert noted == {"event", *CountedEvent.__members__}
-    described = (_ROOT / "docs" / "operating.md").read_text()
+    described = (_ROOT / "docs" / "reference" / "operating.md").read_text()
     for event in CountedEvent:
         assert f"| `{event}` |" in described
         assert f"{event.name}: " in (CountedEvent.__doc__ or "")
