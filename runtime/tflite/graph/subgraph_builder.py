@@ -34,6 +34,9 @@ from neurald.runtime.tflite.graph.operands import (
 from neurald.runtime.tflite.graph.operation_list import OperationList
 from neurald.runtime.tflite.graph.state import VariableKey, shown_key, tensor_key
 
+#: Types of integers that are quantised if they have a scale.
+_SHORT_INTEGERS = (TensorType.INT8, TensorType.UINT8, TensorType.INT16)
+
 _ABSENT = Operand(type=OperandType.TENSOR_FLOAT32, dimensions=None)
 
 
@@ -271,10 +274,14 @@ class SubgraphBuilder(OperationList):
         """Returns the range of an operator's output type that has fewer than 8 bits."""
         return narrow_limits(self._tensors[operator.outputs[position]])
 
+    def is_whole(self, operator: Operator) -> bool:
+        """Returns True if the operator's output has plain integers: at most 16 bits, no scale."""
+        tensor = self._tensors[operator.outputs[0]]
+        return tensor.type in _SHORT_INTEGERS and tensor.quantization() is None
+
     def is_whole16(self, operator: Operator) -> bool:
         """Returns True if the operator's output is INT16 without a scale: plain integers."""
-        tensor = self._tensors[operator.outputs[0]]
-        return tensor.type == TensorType.INT16 and tensor.quantization() is None
+        return self.is_whole(operator) and self._tensors[operator.outputs[0]].type == TensorType.INT16
 
     def shape_in_file(self, operator: Operator, position: int = 0) -> tuple[int, ...]:
         """Returns an operator's output shape as stated in the file."""

@@ -1,6 +1,8 @@
 """MEAN, SUM, REDUCE_ALL, _ANY, _MAX, _MIN and _PROD, and CUMSUM."""
 
+from neurald.hal.model.graph import Operand
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 from neurald.runtime.tflite.file.options import Options
 from neurald.runtime.tflite.file.schema import Operator
 from neurald.runtime.tflite.file.schema_enums import BuiltinOperator
@@ -56,6 +58,24 @@ def reduction(operation_type: OperationType, to_any_rank: OperationType) -> Lega
     return rule
 
 
+def _product(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
+    """Legalizes REDUCE_PROD. Products of integers without a scale wrap around; others saturate."""
+    if not graph.is_whole(operator):
+        _SCALED_PRODUCT(graph, operator, options)
+        return
+    source = graph.input(operator, 0)
+    axes = list_operand(graph, graph.input(operator, 1), "the list of axes")
+    keeps = bool(options["keep_dims"])
+    result = graph.output(operator)
+    _expect_rank(graph, source, axes, result, keeps=keeps)
+    wide = Operand(type=OperandType.TENSOR_INT32, dimensions=None)
+    factors, product = graph.value_like(wide), graph.value_like(wide)
+    graph.emit(OperationType.TFLITE_CAST, (source,), (factors,))
+    inputs = factors, axes, graph.boolean(value=keeps)
+    graph.emit(OperationType.TFLITE_REDUCE_PROD, inputs, (product,))
+    graph.emit(OperationType.TFLITE_CAST, (product,), (result,))
+
+
 def _expect_rank(graph: SubgraphBuilder, source: int, axes: int, result: int, *, keeps: bool) -> None:
     """Corrects the rank of a result in the file, which is taken if lengths of the source are open.
 
@@ -80,6 +100,9 @@ def cumulative_sum(graph: SubgraphBuilder, operator: Operator, options: Options)
     graph.emit(OperationType.TFLITE_CUMSUM, inputs, (graph.output(operator),))
 
 
+_SCALED_PRODUCT = reduction(OperationType.REDUCE_PROD, OperationType.TFLITE_REDUCE_PROD)
+
+
 def _reduced(operation_type: OperationType, to_any_rank: OperationType) -> Legalization:
     return Legalization(rule=reduction(operation_type, to_any_rank), options="ReducerOptions", inputs=(2, 2))
 
@@ -91,6 +114,6 @@ LEGALIZATIONS: dict[int, Legalization] = {
     BuiltinOperator.REDUCE_ANY: _reduced(OperationType.REDUCE_ANY, OperationType.TFLITE_REDUCE_ANY),
     BuiltinOperator.REDUCE_MAX: _reduced(OperationType.REDUCE_MAX, OperationType.TFLITE_REDUCE_MAX),
     BuiltinOperator.REDUCE_MIN: _reduced(OperationType.REDUCE_MIN, OperationType.TFLITE_REDUCE_MIN),
-    BuiltinOperator.REDUCE_PROD: _reduced(OperationType.REDUCE_PROD, OperationType.TFLITE_REDUCE_PROD),
+    BuiltinOperator.REDUCE_PROD: Legalization(rule=_product, options="ReducerOptions", inputs=(2, 2)),
     BuiltinOperator.SUM: _reduced(OperationType.REDUCE_SUM, OperationType.TFLITE_SUM),
 }

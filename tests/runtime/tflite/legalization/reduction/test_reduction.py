@@ -159,6 +159,26 @@ def test_sums_are_rescaled_in_float32(load: Load) -> None:
     assert run_on_cpu(model, values) == [-19, -33, -35, -19, -29]
 
 
+@pytest.mark.parametrize("type_", ["INT8", "UINT8", "INT16"])
+@pytest.mark.parametrize("axes", [[0], [0, 1], [1, 0, 2]])
+@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize("is_open", [False, True])
+def test_products_of_integers_without_a_scale_wrap_around(
+    load: Load, type_: str, axes: list[int], *, keep: bool, is_open: bool
+) -> None:
+    values = np.arange(3, 63).reshape(3, 4, 5).astype(DTYPES[type_]) | 1
+    expected = np.prod(values, axis=tuple(axes), dtype=values.dtype, keepdims=keep)
+    signature = {"shape_signature": (-1, -1, -1)} if is_open else {}
+    model = load(
+        "REDUCE_PROD",
+        (shaped(3, 4, 5, type_=type_, **signature), fixed(axes, "INT32")),
+        shaped(*expected.shape, type_=type_),
+        "ReducerOptions",
+        KeepDims=keep,
+    )
+    np.testing.assert_array_equal(run_with_kernels(model, values), expected)
+
+
 @pytest.mark.parametrize("code", ["REDUCE_MAX", "REDUCE_MIN"])
 @pytest.mark.parametrize("axes", [[1], [0, 1]])
 def test_extremes_are_copied_to_another_scale(load: Load, code: str, axes: list[int]) -> None:
