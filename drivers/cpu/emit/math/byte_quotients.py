@@ -1,4 +1,4 @@
-"""Quantises floats to bytes with AVX2, in words instead of numbers of 32 bits as soon as possible.
+"""Quantises floats to bytes on x86, in words instead of numbers of 32 bits as soon as possible.
 
 With h + l the doubled inverse of the divisor c in two parts, d = x·h + x·l is almost always 2x / c
 correctly rounded. Its whole part is packed to a word w. Then 2w + (0, or -1 if that is negative) +
@@ -25,9 +25,9 @@ from neurald.drivers.cpu.emit.math.quotients import (
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.target.target import Target
 
-_REGISTER_BYTES = 32
-#: Lanes of a register of floats, and of a register of words.
-_FLOATS, _WORDS = 8, 16
+#: Sizes of registers that AVX2 and AVX-512 pack, each 128 bits on their own.
+_REGISTER_BYTES = (32, 64)
+_PACKED_BYTES = 16
 #: Results are below this, so that they fit in words when they are multiplied by 4.
 _MAX_INTEGER = 4096
 
@@ -49,7 +49,7 @@ class ByteQuotient(Struct, frozen=True, kw_only=True):
 def byte_quotient_of(expression: Apply, target: Target) -> ByteQuotient | None:
     """Matches an expression that `byte_quotient` computes on a target; otherwise None."""
     is_byte = expression.op is Op.CONVERT and expression.type in (Scalar.INT8, Scalar.UINT8)
-    if not is_byte or target.machine != "x86_64" or target.vector_bytes != _REGISTER_BYTES:
+    if not is_byte or target.machine != "x86_64" or target.vector_bytes not in _REGISTER_BYTES:
         return None
     found, offset = quotient_of(expression), 0
     if found is None:
@@ -70,33 +70,53 @@ def byte_quotient_of(expression: Apply, target: Target) -> ByteQuotient | None:
 
 
 def has_byte_quotients(v: Vector) -> bool:
-    """Returns True if there are enough lanes for `byte_quotient`."""
-    return v.lanes >= _WORDS
+    """Returns True if there are enough lanes for `byte_quotient`: two registers of floats."""
+    return v.lanes >= 2 * _float_lanes(v)
 
 
 def byte_quotient(v: Vector, of: ByteQuotient, x: str) -> str:
-    """Computes a byte quotient in at least 16 lanes, as i8."""
+    """Computes a byte quotient in the lanes of at least two registers of floats, as i8."""
     x = clamped(v, of.quotient, x)
     high, low = _doubled_inverse(of.quotient.divisor)
     doubled = v.fma("float", x, v.number("float", high), v.binary("fmul", "float", x, v.number("float", low)))
-    whole = [
-        _called(v, "avx.cvtt.ps2dq.256", f"<{_FLOATS} x i32>", f"<{_FLOATS} x float>", part)
-        for part in v.parts("float", doubled, _FLOATS)
-    ]
+    floats = _float_lanes(v)
+    whole = [_truncated(v, floats, part) for part in v.parts("float", doubled, floats)]
     words = [
-        _called(v, "avx2.packssdw", f"<{_WORDS} x i16>", f"<{_FLOATS} x i32>", *pair)
-        for pair in zip(whole[::2], whole[1::2], strict=True)
+        _packed(v, "packssdw", "i32", floats, *pair) for pair in zip(whole[::2], whole[1::2], strict=True)
     ]
-    rounded = [_rounded(Vector(v.code, v.target, _WORDS), of.offset, each) for each in words]
-    pack = "packsswb" if of.type is Scalar.INT8 else "packuswb"
+    lanes = Vector(v.code, v.target, 2 * floats)
+    rounded = [_rounded(lanes, of.offset, each) for each in words]
     if len(rounded) == 1:
-        halves = Vector(v.code, v.target, _WORDS).parts("i16", rounded[0], _FLOATS)
-        return _ordered(v, _called(v, f"sse2.{pack}.128", "<16 x i8>", f"<{_FLOATS} x i16>", *halves), 16)
+        # All are bytes already.
+        return _ordered(v, lanes.cast("trunc", "i16", rounded[0], "i8"), 2 * floats, 2)
+    pack = "packsswb" if of.type is Scalar.INT8 else "packuswb"
     bytes_ = [
-        _ordered(v, _called(v, f"avx2.{pack}", "<32 x i8>", f"<{_WORDS} x i16>", *pair), 32)
+        _ordered(v, _packed(v, pack, "i16", 2 * floats, *pair), 4 * floats, 4)
         for pair in zip(rounded[::2], rounded[1::2], strict=True)
     ]
     return v.joined("i8", bytes_)
+
+
+def _float_lanes(v: Vector) -> int:
+    return v.target.lanes(Scalar.FLOAT32.size_bytes)
+
+
+def _truncated(v: Vector, floats: int, part: str) -> str:
+    """Truncates a register of floats; NaN and what does not fit become the lowest integer."""
+    kind, result = f"<{floats} x float>", f"<{floats} x i32>"
+    if v.target.vector_bytes == _REGISTER_BYTES[0]:
+        return _called(v, "avx.cvtt.ps2dq.256", result, (kind, part))
+    current = "4"  # The rounding mode, which truncation ignores.
+    arguments = (kind, part), (result, "zeroinitializer"), (f"i{floats}", "-1"), ("i32", current)
+    return _called(v, "avx512.mask.cvttps2dq.512", result, *arguments)
+
+
+def _packed(v: Vector, name: str, element: str, lanes: int, first: str, second: str) -> str:
+    """Packs two registers to one of elements of half the size, each 128 bits on their own."""
+    kind, half = f"<{lanes} x {element}>", f"i{int(element[1:]) // 2}"
+    is_short = v.target.vector_bytes == _REGISTER_BYTES[0]
+    full = f"avx2.{name}" if is_short else f"avx512.{name}.512"
+    return _called(v, full, f"<{2 * lanes} x {half}>", (kind, first), (kind, second))
 
 
 def _rounded(words: Vector, offset: int, doubled: str) -> str:
@@ -108,19 +128,19 @@ def _rounded(words: Vector, offset: int, doubled: str) -> str:
     return words.binary("ashr", "i16", total, words.number("i16", 2))
 
 
-def _ordered(v: Vector, packed: str, count: int) -> str:
-    """Orders bytes: each half of a register has four of each of the packed registers of floats."""
-    groups = count // 4
+def _ordered(v: Vector, packed: str, count: int, registers: int) -> str:
+    """Orders bytes: each 128 bits of floats have four of each of the packed registers."""
+    groups, parts = count // 4, v.target.vector_bytes // _PACKED_BYTES
     kind, source = f"<{groups} x i32>", f"<{count} x i8>"
-    order = ", ".join(f"i32 {position % 2 * (groups // 2) + position // 2}" for position in range(groups))
+    order = ", ".join(f"i32 {at % parts * registers + at // parts}" for at in range(groups))
     whole = v.code.value(f"bitcast {source} {packed} to {kind}")
     ordered = v.code.value(f"shufflevector {kind} {whole}, {kind} poison, <{groups} x i32> <{order}>")
     return v.code.value(f"bitcast {kind} {ordered} to {source}")
 
 
-def _called(v: Vector, name: str, result: str, kind: str, *arguments: str) -> str:
-    v.code.declarations.add(f"declare {result} @llvm.x86.{name}({', '.join([kind] * len(arguments))})")
-    given = ", ".join(f"{kind} {argument}" for argument in arguments)
+def _called(v: Vector, name: str, result: str, *arguments: tuple[str, str]) -> str:
+    v.code.declarations.add(f"declare {result} @llvm.x86.{name}({', '.join(kind for kind, _ in arguments)})")
+    given = ", ".join(f"{kind} {argument}" for kind, argument in arguments)
     return v.code.value(f"call {result} @llvm.x86.{name}({given})")
 
 
