@@ -39,7 +39,7 @@ def instant(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def kernels() -> None:
     """Waits for the kernels of the first tier."""
-    library = nd.devices()[0].first_tier_library  # type: ignore[attr-defined]
+    library = nd.devices()[0].first_tier.library  # type: ignore[attr-defined]
     library.code(None)
     assert library.wait(WAIT_S)
 

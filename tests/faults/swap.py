@@ -158,7 +158,7 @@ def play(count: int, seed: int, *, faults: Sequence[str] = tuple(FAULTS)) -> dic
     wrong: list[str] = []
     with tempfile.TemporaryDirectory(prefix="ns") as folder, _quick_compilers():
         disk = Disk(Path(folder) / "disk")
-        library = nd.devices()[0].first_tier_library  # type: ignore[attr-defined]
+        library = nd.devices()[0].first_tier.library  # type: ignore[attr-defined]
         library.code(None)
         if not library.wait(_WAIT_S):
             wrong.append("there are no kernels of the first tier")

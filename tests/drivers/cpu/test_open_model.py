@@ -12,6 +12,7 @@ from support.opencl.models import request_of
 import neurald as nd
 from neurald.drivers.compiler.memory.open_step import OpenLocation
 from neurald.drivers.cpu.device import CpuDevice, process_settings
+from neurald.drivers.cpu.loading import ArtifactLoader
 from neurald.drivers.cpu.open_model import CpuOpenModel, read_open_artifact
 from neurald.drivers.cpu.preparation import Preparation
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
@@ -481,14 +482,14 @@ def cached_artifact() -> tuple[nd.Model, Artifact]:
 
 def test_an_artifact_restores_the_model() -> None:
     model, artifact = cached_artifact()
-    opened = CpuDevice()._restored_open(model, artifact, threads=1)
+    opened = ArtifactLoader(CpuDevice()._target, threads=1).restore_open(model, artifact)
     for length in LENGTHS:
         assert check(model, opened, length)
 
 
 def test_other_shapes_are_not_supported() -> None:
     model, artifact = cached_artifact()
-    opened = CpuDevice()._restored_open(model, artifact, threads=1)
+    opened = ArtifactLoader(CpuDevice()._target, threads=1).restore_open(model, artifact)
     for shapes in ([(5, 25)], [(5, 24, 1)], [None], [], [(0, 24)], [(1, 24)], [(1 << 40, 24)]):
         assert opened.for_shapes(shapes) is None
 

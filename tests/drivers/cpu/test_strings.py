@@ -16,6 +16,7 @@ from support.tflite.builder import TfliteModel
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice, process_settings
+from neurald.drivers.cpu.loading import ArtifactLoader
 from neurald.drivers.cpu.native.python_calls.python_call import python_table
 from neurald.drivers.cpu.open_model import CpuOpenModel
 from neurald.drivers.cpu.parts.native_segment import NativeSegment
@@ -316,7 +317,7 @@ def opened(model: nd.Model, *shapes: tuple[int, ...]) -> CpuOpenModel:
     preparation = Preparation(host_target(process_settings()), 1, keeps_artifact=True)
     found = preparation.open(model, dict(zip(model.main.inputs, shapes, strict=True)))
     assert found is not None
-    return device._restored_open(model, found.artifact(), 1)
+    return ArtifactLoader(device._target, threads=1).restore_open(model, found.artifact())
 
 
 def test_open_lengths() -> None:
@@ -437,7 +438,7 @@ def test_artifacts_and_damaged_references() -> None:
     asked = np.array([1, 8, 0, 3])
 
     def run(artifact: Artifact) -> list[bytes]:
-        steps = read_parts(artifact, model, lambda each: device._restored(each, 1))
+        steps = read_parts(artifact, model, ArtifactLoader(device._target, threads=1).restore)
         restored = PartlyCompiledModel(model, steps)
         function = restored.create_array_function([(4,)], ())
         assert function is not None
@@ -477,7 +478,7 @@ def test_damaged_tables(tmp_path: Path) -> None:
             at = generator.integers(0, words.size, words.size // 2)
             words[at] = generator.integers(-(2**31), 2**31, at.size) if seed % 3 == 1 else 1
         damaged = Artifact(model=artifact.model, data=(HostMemory(constants),))
-        steps = read_parts(damaged, model, lambda each: device._restored(each, 1))
+        steps = read_parts(damaged, model, ArtifactLoader(device._target, threads=1).restore)
         (step,) = steps[0]
         assert isinstance(step, NativeSegment)
         assert len(step.native.run_arrays([asked])[0]) == 60

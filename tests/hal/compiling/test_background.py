@@ -16,6 +16,7 @@ from support.waiting import wait_until
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
+from neurald.drivers.cpu.loading import ArtifactLoader
 from neurald.drivers.sample.device import create_all
 from neurald.drivers.sample.extension import EXTENSION
 from neurald.hal.cache.secret import SECRET_VARIABLE
@@ -36,7 +37,7 @@ def test_models_are_compiled_in_another_process() -> None:
     for _ in range(2):
         compiled = compiler.compile(shapes)
         assert compiled.artifact is not None
-        native = device._restored(compiled.artifact, 1)
+        native = ArtifactLoader(device._target, threads=1).restore(compiled.artifact)
         given = np.arange(12, dtype=np.float32).reshape(4, 3)
         np.testing.assert_array_equal(native.run_arrays([given, given])[0], 2 * given)
         end_processes()

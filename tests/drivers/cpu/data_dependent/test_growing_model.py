@@ -33,6 +33,7 @@ import neurald as nd
 from neurald.drivers.cpu.data_dependent.growing_model import GrowingModel
 from neurald.drivers.cpu.data_dependent.value_variants import ValueVariants
 from neurald.drivers.cpu.device import CpuDevice, process_settings
+from neurald.drivers.cpu.loading import ArtifactLoader
 from neurald.drivers.cpu.native.instances.growing_call import GrowingCall
 from neurald.drivers.cpu.native.instances.step_memory import StepMemory
 from neurald.drivers.cpu.native.native_model import NativeModel
@@ -394,7 +395,8 @@ def test_other_processes_compile_models_whose_lengths_change() -> None:
     device = CpuDevice()
     compiled = device.compile(model, None, PrepareOptions())
     assert compiled.artifact is not None
-    steps = read_parts(compiled.artifact, model, lambda each: device._restored(each, 1))
+    loader = ArtifactLoader(device._target, threads=1)
+    steps = read_parts(compiled.artifact, model, loader.restore)
     restored = ReferenceModel(model, steps)
     (segment,) = restored.steps[0]
     assert isinstance(segment, NativeSegment)
@@ -482,7 +484,8 @@ def test_open_lengths_of_models_with_loops() -> None:
     assert opened is not None
     read = read_open_artifact(opened.artifact())
     assert read.opened.sizings
-    restored = CpuDevice()._restored_open(model, opened.artifact(), 1)
+    loader = ArtifactLoader(host_target(process_settings()), threads=1)
+    restored = loader.restore_open(model, opened.artifact())
     for length, count in ((2, 5), (7, 100), (300, 3), (2, 0), (15, 40)):
         for each in (opened, restored):
             sized = each.for_shapes([(length, WIDTH), (1,)])

@@ -36,7 +36,7 @@ from neurald.hal.compiling import background
 
 background.NICENESS = 0
 subject.built_library = lambda target: None
-library = CpuDevice().first_tier_library
+library = CpuDevice().first_tier.library
 assert library.code(None) is None
 assert library.wait(120)
 print(library.code(None) is not None)
@@ -68,8 +68,8 @@ def none_built(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.skipif(MACHINE != built_library.MACHINE, reason="the package has no library for this machine")
 def test_the_library_of_the_package_is_used_at_once() -> None:
     device, kept = CpuDevice(), Kept()
-    assert isinstance(device.first_tier_library.code(kept), LoadedCode)
-    assert device.first_tier_library.wait(0)
+    assert isinstance(device.first_tier.library.code(kept), LoadedCode)
+    assert device.first_tier.library.wait(0)
     assert not kept.artifacts
     assert isinstance(device.prepare_first_tier(add_model(), PrepareOptions()), CpuPreparedModel)
 
@@ -100,10 +100,10 @@ def test_the_library_is_compiled_in_the_background_and_kept() -> None:
 @pytest.mark.usefixtures("none_built")
 def test_an_application_compiles_it_in_another_process() -> None:
     device, kept = CpuDevice(), Kept()
-    assert device.first_tier_library.code(kept) is None
-    assert device.first_tier_library.wait(120)
+    assert device.first_tier.library.code(kept) is None
+    assert device.first_tier.library.wait(120)
     end_processes()
-    code = device.first_tier_library.code(kept)
+    code = device.first_tier.library.code(kept)
     assert isinstance(code, LoadedCode)
     (image,) = read_library(kept.artifacts[b"first tier"], device._target).codes
     assert code.addresses.keys() == decoded(image).functions.keys()
@@ -137,7 +137,7 @@ def test_the_process_of_an_application_imports_no_compiler_for_it(tmp_path: Path
 def test_models_use_the_library_as_soon_as_it_is_there() -> None:
     device, options = CpuDevice(), PrepareOptions(variants=Kept())
     assert isinstance(device.prepare_first_tier(add_model(), options), ReferenceModel)
-    assert device.first_tier_library.wait(120)
+    assert device.first_tier.library.wait(120)
     assert isinstance(device.prepare_first_tier(add_model(), options), CpuPreparedModel)
     assert CpuDevice(compiles=False).prepare_first_tier(add_model(), options) is None
 

@@ -127,7 +127,7 @@ def test_models_with_open_dimensions_are_bound_for_each_size(monkeypatch: pytest
     first = device.prepare_first_tier(model, PrepareOptions())
     assert isinstance(first, SpecializingModel)
     for is_ready in (False, True):
-        assert not is_ready or device.first_tier_library.wait(120)
+        assert not is_ready or device.first_tier.library.wait(120)
         for rows in (2, 7) if is_ready else (3,):
             array = np.random.default_rng(0).normal(size=(rows, 5)).astype(np.float32)
             request, (result,) = request_of(model, [array], [(rows, 5)])
@@ -162,8 +162,8 @@ def of_any_length() -> tuple[nd.Model, CpuDevice]:
     builder.add_operation(nd.OperationType.TANH, [given], [output])
     builder.identify_inputs_and_outputs([given], [output])
     model, device = builder.finish(), CpuDevice()
-    device.first_tier_library.code(None)
-    assert device.first_tier_library.wait(120)
+    device.first_tier.library.code(None)
+    assert device.first_tier.library.wait(120)
     return model, device
 
 

@@ -11,6 +11,7 @@ from support.sweeps import sweep
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
+from neurald.drivers.cpu.loading import ArtifactLoader
 from neurald.drivers.cpu.parts import stored_parts
 from neurald.drivers.cpu.parts.native_segment import NativeSegment
 from neurald.drivers.cpu.parts.stored_parts import read_parts, write_parts
@@ -40,7 +41,7 @@ def written(device: Any) -> Artifact:
 
 
 def read(device: Any, artifact: Artifact, model: nd.Model = MODEL) -> list[Any]:
-    return read_parts(artifact, model, lambda each: device._restored(each, 1))
+    return read_parts(artifact, model, ArtifactLoader(device._target, threads=1).restore)
 
 
 def changed(artifact: Artifact, change: Any) -> Artifact:

@@ -214,7 +214,7 @@ def test_threads_see_only_right_results_while_code_is_replaced(held: threading.E
 @pytest.fixture
 def kernels() -> None:
     """Waits for the kernels of the first tier."""
-    library = cpu_device().first_tier_library  # type: ignore[attr-defined]
+    library = cpu_device().first_tier.library  # type: ignore[attr-defined]
     library.code(None)
     assert library.wait(WAIT_S)
 
