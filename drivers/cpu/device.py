@@ -169,7 +169,7 @@ class CpuDevice(OpenDevice):
 
     @cached_property
     def first_tier(self) -> "FirstTier":
-        """What binds models to the kernels of the first tier."""
+        """Binds models to the kernels of the first tier."""
         from neurald.drivers.cpu.first_tier.first_tier import FirstTier
 
         return FirstTier(self, self._target)

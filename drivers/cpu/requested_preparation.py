@@ -71,7 +71,7 @@ class RequestedPreparation:
 
     @cached_property
     def _functions(self) -> "tuple[Prepare, CompileOpen, Kept | None]":
-        """What prepares a model for open dimensions, and finds it in the cache."""
+        """Prepare a model, compile it for open dimensions, and find it in the cache."""
         options = self._options
         prepare: Prepare
         compile_open: CompileOpen
