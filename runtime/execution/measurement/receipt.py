@@ -7,9 +7,9 @@ calls that the devices count.
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -162,11 +162,7 @@ def _version(device: Device) -> str:
 
 
 _recorder: ContextVar[ReceiptRecorder | None] = ContextVar("neurald receipt", default=None)
-
-
-def current_recorder() -> ReceiptRecorder | None:
-    """Returns the recorder of the execution that this thread runs, if it wants a receipt."""
-    return _recorder.get()
+_NOTHING: Final[AbstractContextManager[None]] = nullcontext()
 
 
 @contextmanager
@@ -180,15 +176,25 @@ def recording(recorder: ReceiptRecorder) -> Iterator[None]:
         recorder.end()
 
 
-@contextmanager
 def noted_call(
     step: ExecutionStep | None, device: Device, *, is_first_tier: bool = False, reason: str = ""
-) -> Iterator[None]:
-    """Context manager of a call of a device, which is noted if the execution wants a receipt."""
+) -> AbstractContextManager[None]:
+    """Returns a context manager of a call of a device, which notes it for the receipt, if any.
+
+    Args:
+        step: the step that the device runs; None for the whole model.
+        device: the device.
+        is_first_tier: whether it runs a first tier.
+        reason: why it runs in place of the step's device; empty if it does not.
+    """
     recorder = _recorder.get()
-    if recorder is None:
-        yield
-        return
+    return _NOTHING if recorder is None else _noted(recorder, step, device, is_first_tier, reason)
+
+
+@contextmanager
+def _noted(
+    recorder: ReceiptRecorder, step: ExecutionStep | None, device: Device, is_first_tier: bool, reason: str
+) -> Iterator[None]:
     started = time.perf_counter_ns()
     error = ""
     try:

@@ -16,7 +16,7 @@ import time
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from msgspec.structs import force_setattr
 
@@ -30,7 +30,6 @@ from neurald.hal.errors import (
     MissedDeadlinePersistent,
     MissedDeadlineTransient,
     OpFailed,
-    Unreachable,
     Withdrawn,
 )
 from neurald.hal.execution.direct_calls import (
@@ -44,35 +43,31 @@ from neurald.hal.execution.native_serving import NativeCall, native_call
 from neurald.hal.execution.reusable import ReusableExecution, reusable_execution
 from neurald.hal.extension_support import refused_operations
 from neurald.hal.memory.pool import Memory
-from neurald.hal.model.device_buffer import DeviceBuffer
 from neurald.hal.model.request import Request
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.records import replace
-from neurald.runtime.costs.step_times import StepTimes
-from neurald.runtime.devices.driver_faults import convert_driver_faults
 from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.execution.abandoned_memory import mark_abandoned
-from neurald.runtime.execution.measurement.receipt import current_recorder, noted_call
-from neurald.runtime.execution.measurement.step_overhead import note_call
+from neurald.runtime.execution.measurement.receipt import noted_call
 from neurald.runtime.execution.program.step_runner import checked_step_result
 from neurald.runtime.execution.recovery.checked_results import CheckedResults
 from neurald.runtime.execution.recovery.cpu_runs import run_on_cpu
-from neurald.runtime.execution.recovery.device_use import use_of
+from neurald.runtime.execution.recovery.device_calls import DeviceCalls
 from neurald.runtime.execution.recovery.drift import DriftWatch, may_be_watched
 from neurald.runtime.execution.recovery.fallback import Fallback, Substitution
 from neurald.runtime.execution.recovery.fast_paths import FastPaths
-from neurald.runtime.execution.recovery.first_tier_paths import FirstTierPaths
+from neurald.runtime.execution.recovery.first_tier_runs import FirstTierRuns
 from neurald.runtime.execution.recovery.repeated_preparation import RepeatedPreparation
 from neurald.runtime.execution.recovery.slow_device import SlowDevice
 from neurald.runtime.execution.recovery.stand_in import StandIn
 from neurald.runtime.execution.recovery.step_health import StepHealth
+from neurald.runtime.execution.recovery.successor import Successor
 from neurald.runtime.plan.plan import ExecutionStep
 from neurald.runtime.plan.prepared_step import PreparationReport, PreparedStep
 from neurald.runtime.plan.preparer import Preparer
 from neurald.runtime.plan.report import Move, StepFailure
 
 if TYPE_CHECKING:
-    from neurald.hal.buffers.coherent_memory import PlacedRequest
     from neurald.runtime.execution.recovery.device_turns import DeviceTurns
     from neurald.runtime.execution.verification.step_verification import StepVerification, VerificationStatus
 
@@ -80,14 +75,7 @@ logger = logging.getLogger(__name__)
 
 _Options = TypeVar("_Options")
 _Outcome = TypeVar("_Outcome")
-_Noted: TypeAlias = AbstractContextManager[None]
-_NOTHING: Final[_Noted] = nullcontext()
-
-#: How long a call waits for the successor of a driver that was stopped, and how many drivers it is
-#: given to, each of which is stopped before it begins the call.
-_SUCCESSOR_S = 0.5
-_SUCCESSOR_POLL_S = 0.05
-_MAX_SUCCESSORS = 8
+_NOTHING: Final[AbstractContextManager[None]] = nullcontext()
 
 
 class RecoveringStep:
@@ -116,34 +104,31 @@ class RecoveringStep:
     ) -> None:
         self._step = step
         self._preparer = preparer
-        is_other = step.device is not cpu_device()
         # The CPU device does not implement operations of vendor extensions.
-        is_on_both = is_other and not refused_operations(step.model, cpu_device())
+        is_on_both = step.device is not cpu_device() and not refused_operations(step.model, cpu_device())
         self._may_fall_back = may_fall_back and is_on_both
         self._lock = forkable_lock()
-        #: The code that runs until the device has compiled the step. It is used like a fallback,
-        #: apart from counts.
-        self._first = step.prepared_model if step.is_first_tier else None
-        # Runs in place of another device's are counted, so that they take the regular path.
-        self._first_paths = None if self._first is None or is_other else FirstTierPaths(self._first)
-        self._prepared: PreparedModel | None = None if step.is_first_tier else step.prepared_model
+        self._results = CheckedResults(step)
+        self._first: FirstTierRuns | None = None
+        self._prepared: PreparedModel | None = None
+        if step.is_first_tier:
+            self._first = FirstTierRuns(step, step.prepared_model, self._results)
+        else:
+            self._prepared = step.prepared_model
         self._report: PreparationReport | None = None
-        self._on_first_tier: Callable[[], None] | None = None
         self.stand_in = StandIn(step, preparer)
         self._preparation = RepeatedPreparation(step.device.name)
-        #: Why the driver was stopped last, and until when its successor is waited for.
-        self._withdrawal = ("", 0.0)
+        self._successor = Successor()
         self._health = StepHealth(step.device.name)
-        self._times = StepTimes(step.device, step.model)
-        self._use = use_of(step.device.name)
         #: Of executions with a time limit, by name of a device in this process.
         self._turns: dict[str, DeviceTurns] = {}
         is_watched = watches_drift and self._may_fall_back and may_be_watched(step.model)
         drift = DriftWatch(step.device.name) if is_watched else None
         self._slow_device = None if drift is None else SlowDevice(drift, self._health, self.stand_in)
-        self._results = CheckedResults(step)
         self._verification = self._create_verification(verified_share) if is_on_both else None
-        self._fast_paths = FastPaths(step.device.name, self._health, self._slow_device, self._verification)
+        watching = self._health, self._slow_device, self._verification
+        self._calls = DeviceCalls(step, self._results, *watching)
+        self._fast_paths = FastPaths(step.device.name, *watching)
 
     def _create_verification(self, share: float) -> "StepVerification | None":
         """Creates the verification of the step, unless nothing is to be or can be verified."""
@@ -182,8 +167,7 @@ class RecoveringStep:
         """
         first = self._first
         if first is not None:
-            with self._turn(cpu_device(), options):
-                return self._execute_first(first, request, options)
+            return self._execute_first(first, request, options)
         if self._is_refuted:
             return self._execute_on_cpu(request, options)
         if not self._may_fall_back:
@@ -196,6 +180,18 @@ class RecoveringStep:
             if result is not None:
                 return result
         return self._execute_on_cpu(request, options)
+
+    def _execute_first(
+        self, first: FirstTierRuns, request: Request, options: ExecuteOptions
+    ) -> ExecutionResult:
+        """Executes the step on its first tier."""
+        with self._turn(cpu_device(), options):
+            result = first.execute(request, options)
+        if not first.reason:
+            return result
+        self.count_substitution(first.reason)
+        # The timing is dropped, since it belongs to another device than the planned one.
+        return replace(result, timing=Timing())
 
     def _turn(self, device: Device, options: ExecuteOptions) -> AbstractContextManager[None]:
         """Returns a context manager that waits for the turn of an execution that has a time limit.
@@ -228,8 +224,7 @@ class RecoveringStep:
             Error: the device failed, and the CPU may not take over from this error.
         """
         try:
-            result = self._call(prepared, request, options, call)
-            self._results.check(request, result)
+            result = self._calls.execute(prepared, request, options, call)
         except LostValue:
             raise
         except Error as error:
@@ -248,7 +243,10 @@ class RecoveringStep:
         """Executes the step on the CPU in place of its device."""
         try:
             cpu = self.stand_in.at_once()
-            with self._turn(cpu_device(), options), self._noted(cpu_device(), self._health.reason):
+            with (
+                self._turn(cpu_device(), options),
+                noted_call(self._step, cpu_device(), reason=self._health.reason),
+            ):
                 started = time.perf_counter()
                 result = run_on_cpu(cpu, self._step.model.main, request, options)
             checked_step_result(self._step, request, result)
@@ -261,33 +259,14 @@ class RecoveringStep:
         if self._slow_device is not None:
             self._slow_device.stood_in(time.perf_counter() - started)
         self.count_substitution()
-        # The timing is dropped, since it belongs to another device than the planned one.
-        return replace(result, timing=Timing())
-
-    def _execute_first(
-        self, first: PreparedModel, request: Request, options: ExecuteOptions
-    ) -> ExecutionResult:
-        """Executes the step on its first tier, which is always one of the CPU device."""
-        if self._on_first_tier is not None:
-            self._on_first_tier()
-        is_other = self._step.device is not cpu_device()
-        reason = f"{self._step.device.name} has not compiled it yet" if is_other else ""
-        with (
-            self._noted(cpu_device(), reason, is_first_tier=True),
-            convert_driver_faults(cpu_device().name),
-        ):
-            result = run_on_cpu(first, self._step.model.main, request, options)
-        self._results.check(request, result)
-        if self._step.device is cpu_device():
-            return result
-        self.count_substitution(f"{self._step.device.name} has not compiled it yet")
+        # See `_execute_first`.
         return replace(result, timing=Timing())
 
     def call_on_first_tier(self, callback: Callable[[], None]) -> None:
         """Sets what is called whenever the first tier is used."""
-        self._on_first_tier = callback
-        if self._first_paths is not None:
-            self._first_paths.on_run = callback
+        first = self._first
+        if first is not None:
+            first.call_on_run(callback)
 
     def replace_first_tier(self, prepared: PreparedStep) -> None:
         """Replaces the first tier by what the device has compiled.
@@ -295,19 +274,19 @@ class RecoveringStep:
         Executions that run are not affected.
         """
         with self._lock:
-            if self._first is not None:
+            first = self._first
+            if first is not None:
                 self._prepared, self._report = prepared.prepared_model, prepared.report
                 self._health.forget()
-                paths, self._first, self._first_paths = self._first_paths, None, None
+                self._first = None
                 self._forget_first_tier(prepared)
-                if paths is not None:
-                    paths.close()
+                first.close()
 
     def improve_first_tier(self, prepared: PreparedStep) -> None:
         """Replaces the first tier by what the CPU device has compiled, until its own device has."""
         with self._lock:
             if self._first is not None:
-                self._first = prepared.prepared_model
+                self._first.prepared = prepared.prepared_model
                 self._forget_first_tier(prepared)
 
     def _forget_first_tier(self, prepared: PreparedStep) -> None:
@@ -351,67 +330,17 @@ class RecoveringStep:
                 prepared = self._usable(options)
                 # Without fallback there always is one.
                 assert prepared is not None  # noqa: S101
-                result = self._call(prepared, request, options, call)
-                self._results.check(request, result)
+                result = self._calls.execute(prepared, request, options, call)
             except LostValue:
                 raise
             except Error as error:
                 if prepared is not None:
                     mark_abandoned(request)
                     self._failed(error, prepared)
-                if isinstance(error, Withdrawn) and withdrawals < _MAX_SUCCESSORS:
-                    withdrawals += 1
-                    self._note_withdrawal(error)
-                    continue
-                cause, end_s = self._withdrawal
-                now_s = time.monotonic()
-                # Another way to execute the step may have found the driver stopped.
-                if not isinstance(error, Unreachable) or not (withdrawals or now_s < end_s):
-                    raise
-                if now_s >= end_s:
-                    raise Withdrawn(cause) from None
+                withdrawals = self._successor.wait_after(error, withdrawals)
             else:
                 self._record_success()
                 return result
-            time.sleep(_SUCCESSOR_POLL_S)
-
-    def _call(
-        self,
-        prepared: PreparedModel,
-        request: Request,
-        options: ExecuteOptions,
-        call: Callable[[PreparedModel, Request], ExecutionResult] | None,
-    ) -> ExecutionResult:
-        """Executes the step on its device. Any exception of an in-process driver is a failure."""
-        verification = self._verification
-        begun = time.perf_counter()
-        captured = None if verification is None else verification.begin(request)
-        is_retry = self._health.failures > 0
-        use, is_alone = self._use.begin(), False
-        started = time.perf_counter()
-        try:
-            with self._noted(self._step.device), convert_driver_faults(self._step.device.name):
-                placed = _placed(request, self._step)
-                used = request if placed is None else placed.request
-                result = prepared.execute(used, options) if call is None else call(prepared, used)
-        finally:
-            seconds = time.perf_counter() - started
-            note_call(seconds)
-            is_alone = self._use.end(use)
-        if is_alone:
-            self._times.add(seconds)
-        if placed is not None and result.is_sufficient:
-            placed.wrote()
-        # A run beside others waits for them, which does not make the device slow.
-        if self._slow_device is not None and (is_alone or is_retry):
-            self._slow_device.ran(seconds, is_retry=is_retry)
-        if verification is None:
-            return result
-        if captured is None:
-            verification.ran(seconds)
-            return result
-        self._results.check(request, result)
-        return verification.end(captured, request, options, result, seconds, begun)
 
     def note_time(self, seconds: float) -> None:
         """Notes the time of a run by a function on arrays, which refines costs.
@@ -419,13 +348,7 @@ class RecoveringStep:
         Times of the first tier say nothing about the device.
         """
         if self._first is None:
-            self._times.add(seconds)
-
-    def _noted(self, device: Device, reason: str = "", *, is_first_tier: bool = False) -> _Noted:
-        """Returns a context manager that notes a call for the execution's receipt, if any."""
-        if current_recorder() is None:
-            return _NOTHING
-        return noted_call(self._step, device, is_first_tier=is_first_tier, reason=reason)
+            self._calls.times.add(seconds)
 
     @property
     def _is_refuted(self) -> bool:
@@ -449,7 +372,7 @@ class RecoveringStep:
         """
         first = self._first
         if first is not None:
-            return cpu_device().name, first.profile()
+            return cpu_device().name, first.prepared.profile()
         prepared = None if self._is_refuted else self._usable()
         if prepared is None:
             return cpu_device().name, self.stand_in.optimized().profile()
@@ -473,9 +396,9 @@ class RecoveringStep:
             The function, or None if the device has no fast path. Its errors are not recorded; the
                 caller calls `execute` after one.
         """
-        first = self._first_paths
+        first = self._first
         if first is not None:
-            return first.repeating(request)
+            return None if first.paths is None else first.paths.repeating(request)
         return self._fast_paths.repeating(reusable_execution(self.usable(), request))
 
     def create_short_execution(self, request: Request) -> ShortExecution | None:
@@ -483,9 +406,9 @@ class RecoveringStep:
 
         See `CallsDirectly.create_short_execution`.
         """
-        first = self._first_paths
+        first = self._first
         if first is not None:
-            return first.short(request)
+            return None if first.paths is None else first.paths.short(request)
         return self._fast_paths.short(short_execution(self.usable(), request))
 
     def create_native_call(self, request: Request) -> NativeCall | None:
@@ -499,9 +422,9 @@ class RecoveringStep:
 
         See `CallsDirectly.create_array_function`.
         """
-        first = self._first_paths
+        first = self._first
         if first is not None:
-            return first.on_arrays(shapes, variables)
+            return None if first.paths is None else first.paths.on_arrays(shapes, variables)
         return self._fast_paths.on_arrays(array_function(self.usable(), shapes, variables))
 
     def create_open_function(self) -> ArrayFunction | None:
@@ -528,12 +451,8 @@ class RecoveringStep:
         """
         self._failed(error, prepared)
         if isinstance(error, Withdrawn):
-            self._note_withdrawal(error)
+            self._successor.expect(error)
         return isinstance(error, Withdrawn) or self._falls_back(error, has_limit=has_limit)
-
-    def _note_withdrawal(self, error: Withdrawn) -> None:
-        """Notes that the driver was stopped, so that the next calls wait for its successor."""
-        self._withdrawal = (str(error), time.monotonic() + _SUCCESSOR_S)
 
     def _usable(self, options: ExecuteOptions | None = None) -> PreparedModel | None:
         """Returns the device's prepared model to execute; None if the CPU runs the step.
@@ -639,16 +558,3 @@ class RecoveringStep:
     def substitution(self, number: int) -> Substitution | None:
         """Returns the executions that the CPU ran; see `StepHealth.substitution`."""
         return self._health.substitution(number)
-
-
-def _placed(request: Request, step: ExecutionStep) -> "PlacedRequest | None":
-    """Returns a request for the step's device, if memories have places on several devices."""
-    # A generator takes longer, and every execution asks.
-    for pool in request.pools:
-        if isinstance(pool, DeviceBuffer):
-            break
-    else:
-        return None
-    from neurald.hal.buffers.coherent_memory import PlacedRequest, is_coherent  # rarely needed
-
-    return PlacedRequest(request, step.model.main, id(step.device)) if is_coherent(request.pools) else None

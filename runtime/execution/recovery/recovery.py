@@ -15,7 +15,7 @@ from neurald.hal.extension_support import refused_operations
 from neurald.hal.model.model import Model
 from neurald.hal.model.request import Request
 from neurald.runtime.devices.local import cpu_device
-from neurald.runtime.execution.measurement.receipt import current_recorder, noted_call
+from neurald.runtime.execution.measurement.receipt import noted_call
 from neurald.runtime.execution.recovery.cpu_runs import WholeModelFallback
 from neurald.runtime.execution.recovery.fallback import Fallback, Substitution
 from neurald.runtime.execution.recovery.recovering_step import RecoveringStep
@@ -109,11 +109,8 @@ class Recovery:
             raise cause
         text = "the CPU runs the whole model: %s"
         note_event(CountedEvent.FALLBACK, "whole model", _LOGGER.warning, text, cause.with_traceback(None))
-        if current_recorder() is None:
+        with noted_call(None, cpu_device(), reason=str(cause)):
             result = self._whole_model.execute(request, options)
-        else:
-            with noted_call(None, cpu_device(), reason=str(cause)):
-                result = self._whole_model.execute(request, options)
         for state in self._steps:
             state.count_substitution(str(cause))
         return result

@@ -25,7 +25,7 @@ import neurald as nd
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.hal.compiling import background
 from neurald.hal.compiling.pool import CompilePool
-from neurald.hal.device import PrepareOptions
+from neurald.hal.device import PreparedModel, PrepareOptions
 from neurald.hal.errors import OpFailed
 from neurald.hal.model.request import Request
 from neurald.hal.process.preparing import PREPARING
@@ -284,11 +284,17 @@ def test_executions_repeat_on_the_first_tier(
     assert regular
 
 
+def _first_tier(step: RecoveringStep) -> PreparedModel:
+    """Returns what runs the step until its device has compiled it."""
+    assert step._first is not None
+    return step._first.prepared
+
+
 @pytest.mark.usefixtures("kernels")
 def test_the_first_tier_is_freed_after_the_replacement(held: threading.Event) -> None:
     compilation = started(add_model())
     (step,) = compilation.plan.steps
-    first = weakref.ref(compilation.recovery.step(step)._first)
+    first = weakref.ref(_first_tier(compilation.recovery.step(step)))
     execution, output = nd.Execution(compilation, reusable=True), np.zeros_like(ones())
     for number in range(2):
         execution.set_input(number, ones())
@@ -352,10 +358,10 @@ def test_the_first_tier_of_another_device_is_the_cpu(monkeypatch: pytest.MonkeyP
     (counted,) = compilation.recovery.substitutions
     assert "has not compiled it yet" in counted.reason
     recovering = compilation.recovery.step(compilation.plan.steps[0])
-    first, end_s = recovering._first, time.monotonic() + WAIT_S
-    while recovering._first is first and time.monotonic() < end_s:
+    first, end_s = _first_tier(recovering), time.monotonic() + WAIT_S
+    while _first_tier(recovering) is first and time.monotonic() < end_s:
         time.sleep(0.01)
-    assert isinstance(recovering._first, CpuPreparedModel), "the CPU device compiles it meanwhile"
+    assert isinstance(_first_tier(recovering), CpuPreparedModel), "the CPU device compiles it meanwhile"
     np.testing.assert_array_equal(compilation.run(*given)[0], expected)
     device.go.set()
     assert compilation.wait_until_optimized(WAIT_S)

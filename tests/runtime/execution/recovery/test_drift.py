@@ -18,7 +18,14 @@ from neurald.hal.device import ExecuteOptions, ExecutionResult, PrepareOptions
 from neurald.hal.model.request import Request
 from neurald.runtime.costs import store
 from neurald.runtime.costs.slowness import slowness_of
-from neurald.runtime.execution.recovery import fast_paths, recovering_step, retry, slow_device, step_health
+from neurald.runtime.execution.recovery import (
+    device_calls,
+    fast_paths,
+    recovering_step,
+    retry,
+    slow_device,
+    step_health,
+)
 from neurald.runtime.execution.recovery.drift import DriftWatch, may_be_watched
 from neurald.runtime.execution.recovery.recovery import Recovery
 from neurald.runtime.execution.recovery.retry import RetryPolicy
@@ -237,7 +244,7 @@ def test_the_cpu_device_stands_in_within_a_second_of_work(
     if is_large:
         monkeypatch.setattr(slow_device, "_MAX_EARLY_BYTES", -1)
     clock = Clock()
-    for module in (fast_paths, recovering_step, step_health):
+    for module in (device_calls, fast_paths, recovering_step, step_health):
         monkeypatch.setattr(module, "time", clock)
     monkeypatch.setattr(retry, "SLOW_RETRY", RetryPolicy(first_pause_s=0.3, max_pause_s=1.0))
     device = ClockedDevice("throttling", clock=clock, default_s=0.02)
