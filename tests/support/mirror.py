@@ -552,6 +552,7 @@ COVERED_BY: Mapping[str, str] = {
     "service/inference/protocol/tensors.py": "tests/service/inference/protocol/test_grpc_encoding.py",
     "service/inference/server/http/json_parameters.py": "tests/service/inference/server/http/test_http_app.py",
     "service/inference/server/http/request_body.py": "tests/service/inference/server/http/test_http_app.py",
+    "service/inference/server/http/request_head.py": "tests/service/inference/server/http/test_http_app.py",
     "service/inference/server/calls/calls.py": "tests/service/inference/server/grpc/test_grpc_service.py",
     "service/inference/server/http/metrics.py": "tests/service/inference/server/http/test_http_app.py",
     "service/inference/server/program.py": "tests/service/inference/server/test_front_end.py",

@@ -52,6 +52,7 @@ from neurald.service.inference.server.http.request_body import (
     RequestBody,
     Scope,
 )
+from neurald.service.inference.server.http.request_head import require_sound_head
 from neurald.service.inference.server.regions.region_calls import RegionCalls
 
 logger = logging.getLogger(__name__)
@@ -188,6 +189,11 @@ class HttpApp:
         await send({"type": "http.response.body", "body": content})
 
     async def _answer(self, scope: Scope, body: RequestBody) -> Answer:
+        try:
+            require_sound_head(scope)
+        except ServiceError:
+            await body.refuse()
+            raise
         path = scope["raw_path"].partition(b"?")[0].decode("latin-1")
         route = self._route_of(scope["method"], path)
         if not isinstance(route, _Route):

@@ -64,6 +64,7 @@ class RequestBody:
         self._end_s = None if limit_s is None else asyncio.get_running_loop().time() + limit_s
         #: True if everything was read, so that the connection can be used again.
         self.is_complete = scope["method"] in ("GET", "HEAD")
+        self._is_refused = False
 
     @property
     def trace_id(self) -> str:
@@ -74,10 +75,11 @@ class RequestBody:
     def needs_close(self) -> bool:
         """True if the connection must not be used again.
 
-        Some of the body may not have been read, or it has a length and chunks, as attempts to
-        smuggle a request through a proxy have.
+        Some of the body may not have been read, the head is not sound, or the body has a length and
+        chunks, as attempts to smuggle a request through a proxy have.
         """
-        return not self.is_complete or {b"content-length", b"transfer-encoding"} <= self.headers.keys()
+        is_ambiguous = {b"content-length", b"transfer-encoding"} <= self.headers.keys()
+        return self._is_refused or not self.is_complete or is_ambiguous
 
     @property
     def remaining_s(self) -> float | None:
@@ -104,6 +106,11 @@ class RequestBody:
                 "is expected",
             )
         return int(text)
+
+    async def refuse(self) -> None:
+        """Receives some of a body whose head is not sound, and has its connection be closed."""
+        self._is_refused = True
+        await self.discard()
 
     async def discard(self) -> None:
         """Receives some of what is left, which a client may send before it reads the answer."""

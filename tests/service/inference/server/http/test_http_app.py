@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from support.inference import zoo
 from support.inference.serving import Serving
+from support.sweeps import sweep
 from support.waiting import wait_until
 
 from neurald.service.inference.protocol.errors import ServiceError, Status
@@ -244,6 +245,7 @@ def request(call: str, **headers: str) -> dict[str, Any]:
     extensions = {EVENTS: RequestEvents(Unpaused())}
     return {
         "type": "http",
+        "http_version": "1.0",
         "method": "POST",
         "raw_path": path,
         "headers": encoded,
@@ -531,6 +533,52 @@ def test_idle_connections_make_room_for_others(tmp_path: Path) -> None:
 def test_versions_have_only_digits_of_ascii(serving: Serving) -> None:
     for version in ("%D9%A1", "1%20", "+1", "1_0"):
         assert ask(serving, "GET", f"/v2/models/same_FP32/versions/{version}")[0] == 400
+
+
+@sweep(
+    ("fields", "status", "text"),
+    [
+        ("", 400, b"has 0 headers Host"),
+        ("Host: a\r\nHost: a\r\n", 400, b"has 2 headers Host"),
+        ("Host: a b\r\n", 400, b"the header Host is 'a b'"),
+        ("Host: a\r\nTransfer-Encoding: gzip, chunked\r\n", 501, b"Transfer-Encoding is 'gzip, chunked'"),
+    ],
+)
+@sweep("method", ["POST", "GET"])
+def test_heads_that_a_proxy_may_read_otherwise_are_refused(
+    serving: Serving, method: str, fields: str, status: int, text: bytes
+) -> None:
+    """A second request on the connection, which may be what the proxy takes for a body, has no answer."""
+    host, port = serving.http.split(":")
+    body = "0\r\n\r\n" if "chunked" in fields else ""
+    request = f"{method} /v2/repository/index HTTP/1.1\r\n{fields}\r\n{body}"
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
+        connection.sendall(request.encode() + b"GET /v2 HTTP/1.1\r\nHost: a\r\n\r\n")
+        received = b"".join(iter(lambda: connection.recv(4096), b""))
+    assert received.startswith(b"HTTP/1.1 %d " % status)
+    assert len(re.findall(rb"HTTP/1.1 \d", received)) == 1
+    assert text in received
+    assert json.loads(received.partition(b"\r\n\r\n")[2])["error"]
+
+
+@sweep(
+    ("version", "fields"),
+    [
+        ("1.0", ""),
+        ("1.1", "Host:\r\n"),
+        ("1.1", "Host: a-b.example:8000\r\n"),
+        ("1.1", "Host: [::1]:8000\r\n"),
+        ("1.1", "Host: a\r\nTransfer-Encoding: Chunked\r\n"),
+    ],
+)
+def test_heads_of_every_kind_of_client_are_taken(serving: Serving, version: str, fields: str) -> None:
+    host, port = serving.http.split(":")
+    body = "0\r\n\r\n" if "Chunked" in fields else ""
+    request = f"POST /v2/repository/index HTTP/{version}\r\n{fields}Connection: close\r\n\r\n{body}"
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
+        connection.sendall(request.encode())
+        received = b"".join(iter(lambda: connection.recv(4096), b""))
+    assert received.startswith(b"HTTP/1.1 200 ")
 
 
 def test_large_heads_are_refused_that_come_at_once(serving: Serving) -> None:
