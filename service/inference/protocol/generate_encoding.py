@@ -24,7 +24,7 @@ from neurald.service.inference.protocol.tensors import (
     Parameter,
     quoted,
     require_few_members,
-    require_few_parameters,
+    require_sound_parameters,
 )
 
 _ID: Final = "id"
@@ -73,7 +73,7 @@ def decode_generate_request(
                 parameters[key] = _parameter(key, each, f"Converting keyword: '{_PARAMETERS}': ")
         else:
             parameters[name] = _parameter(name, value, "")
-    require_few_parameters(len(parameters))
+    require_sound_parameters(parameters)
     return InferenceRequest(
         model=model, version=version, id=request_id, parameters=parameters, inputs=tuple(tensors), outputs=()
     )

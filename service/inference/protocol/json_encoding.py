@@ -29,7 +29,7 @@ from neurald.service.inference.protocol.tensors import (
     checked_shape,
     quoted,
     require_few_members,
-    require_few_parameters,
+    require_sound_parameters,
 )
 
 _Parameters = dict[str, bool | int | float | str | None]
@@ -263,8 +263,9 @@ def checked_request(
 
 
 def _without_nulls(parameters: _Parameters) -> dict[str, Parameter]:
-    require_few_parameters(len(parameters))
-    return {key: value for key, value in parameters.items() if value is not None}
+    found = {key: value for key, value in parameters.items() if value is not None}
+    require_sound_parameters(found)
+    return found
 
 
 def _elements(given: _Input, shape: tuple[int, ...]) -> memoryview:

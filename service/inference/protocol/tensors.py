@@ -2,6 +2,7 @@
 
 import math
 import os
+from collections.abc import Mapping
 from typing import Protocol
 
 import numpy as np
@@ -17,6 +18,8 @@ MAX_PARAMETERS = 1024
 MAX_RANK = 32
 _MAX_MEMBERS = 1 << 15
 _MAX_ELEMENTS = 2**63 - 1
+#: The integers that a parameter over gRPC may be.
+_MIN_INTEGER, _MAX_INTEGER = -(2**63), 2**64 - 1
 #: Bytes of the largest element.
 _LARGEST_ELEMENT = 8
 
@@ -259,6 +262,21 @@ def require_few_parameters(count: int) -> None:
     """Raises ServiceError if there are too many parameters."""
     if count > MAX_PARAMETERS:
         raise ServiceError(Status.INVALID, f"there are {count} parameters; {MAX_PARAMETERS} may be")
+
+
+def require_sound_parameters(parameters: Mapping[str, Parameter]) -> None:
+    """Checks parameters of JSON, whose integers have any length.
+
+    Raises:
+        ServiceError: there are too many, or one is an integer that no other transport could carry.
+    """
+    require_few_parameters(len(parameters))
+    for name, value in parameters.items():
+        if isinstance(value, int) and not _MIN_INTEGER <= value <= _MAX_INTEGER:
+            raise ServiceError(
+                Status.INVALID,
+                f"the parameter {quoted(name)} is an integer of {value.bit_length()} bits; -2^63 to 2^64-1 are expected",
+            )
 
 
 def require_few_members(content: bytes) -> None:

@@ -16,8 +16,8 @@ def require_sound_head(scope: Mapping[str, Any]) -> None:
     """Checks the fields of a head of which a proxy might make something else than this server.
 
     Raises:
-        ServiceError: the host is missing or given twice, or the body is encoded for the transport in
-            another way than in chunks.
+        ServiceError: the host is missing or given twice, or the transfer coding is not that of
+            chunks.
     """
     hosts = [value for name, value in scope["headers"] if name == b"host"]
     if len(hosts) > 1 or (not hosts and scope["http_version"] == "1.1"):

@@ -5,10 +5,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.sweeps import sweep
 
+from neurald.hal.lanes.opening import TensorDescription
 from neurald.service.inference.protocol import json_encoding
 from neurald.service.inference.protocol.errors import ServiceError
-from neurald.service.inference.protocol.generate_encoding import encode_generate_answer
+from neurald.service.inference.protocol.generate_encoding import (
+    decode_generate_request,
+    encode_generate_answer,
+)
 from neurald.service.inference.protocol.json_encoding import checked_request, encode_answer, parse_request
 from neurald.service.inference.protocol.regions import NoRegions
 from neurald.service.inference.protocol.tensors import (
@@ -142,6 +147,31 @@ def test_there_are_few_parameters(place: str, count: int, is_right: bool) -> Non
     else:
         with pytest.raises(ServiceError, match="there are 1025 parameters; 1024 may be"):
             request_of(body)
+
+
+@sweep(
+    ("value", "is_right"),
+    [(2**64 - 1, True), (-(2**63), True), (2**64, False), (-(2**63) - 1, False), (10**400, False)],
+    ids=range(5),
+)
+@sweep("name", ["timeout", "priority", "mine"])
+def test_integers_of_parameters_fit_those_of_grpc(name: str, value: int, is_right: bool) -> None:
+    request: dict[str, Any] = {
+        "inputs": [{"name": "x", "datatype": "INT8", "shape": [1], "data": [1]}],
+        "parameters": {name: value},
+    }
+    body = json.dumps(request).encode()
+    plain = json.dumps({"x": 1, name: value}).encode()
+    inputs = [TensorDescription(name="x", kind="int8", shape=(1,))]
+    if is_right:
+        assert request_of(body).parameters == {name: value}
+        assert decode_generate_request("m", "", plain, inputs).parameters == {name: value}
+        return
+    message = f"the parameter '{name}' is an integer of {value.bit_length()} bits"
+    with pytest.raises(ServiceError, match=message):
+        request_of(body)
+    with pytest.raises(ServiceError, match=message):
+        decode_generate_request("m", "", plain, inputs)
 
 
 def test_many_members_are_refused_before_they_are_parsed() -> None:
