@@ -548,7 +548,7 @@ def test_versions_have_only_digits_of_ascii(serving: Serving) -> None:
 def test_heads_that_a_proxy_may_read_otherwise_are_refused(
     serving: Serving, method: str, fields: str, status: int, text: bytes
 ) -> None:
-    """What follows on the connection, a body for a proxy, is not answered as a request."""
+    """Bytes that follow on the connection, a body for a proxy, are not answered as a request."""
     host, port = serving.http.split(":")
     body = "0\r\n\r\n" if "chunked" in fields else ""
     request = f"{method} /v2/repository/index HTTP/1.1\r\n{fields}\r\n{body}"
