@@ -295,22 +295,27 @@ def completed(config: Any, name: str, loaded: ModelDescription) -> Any:
         ("output", result.output, loaded.outputs),
     ):
         _check(name, kind, declared, actual, is_batched=is_batched)
-        labels = {each.name: each.label_filename for each in declared} if kind == "output" else {}
-        reshapes = {each.name: _copy(each) for each in declared if each.HasField("reshape")}
-        hints = {each.name: (each.format, each.optional) for each in declared} if kind == "input" else {}
+        given = {each.name: _copy(each) for each in declared}
         del declared[:]
         for tensor in actual:
             entry = declared.add(name=tensor.name, dims=dims_of(tensor, is_batched=is_batched))
+            wanted = given.get(tensor.name)
             entry.data_type = (
                 POOL.FindEnumTypeByName("inference.DataType").values_by_name[config_type(tensor.kind)].number
             )
-            if tensor.name in reshapes:
-                entry.dims[:] = reshapes[tensor.name].dims
-                entry.reshape.CopyFrom(reshapes[tensor.name].reshape)
+            if wanted is None:
+                continue
+            if wanted.HasField("reshape"):
+                entry.dims[:] = wanted.dims
+                entry.reshape.CopyFrom(wanted.reshape)
+            elif tensor.shape is None:
+                entry.dims[:] = wanted.dims or [-1]
+            elif wanted.dims:
+                entry.dims[:] = map(_fixed, entry.dims, wanted.dims)
             if kind == "output":
-                entry.label_filename = labels.get(tensor.name, "")
+                entry.label_filename = wanted.label_filename
             else:
-                entry.format, entry.optional = hints.get(tensor.name, (0, False))
+                entry.format, entry.optional = wanted.format, wanted.optional
     if not result.instance_group:
         result.instance_group.add(name=f"{name}_0", count=1, kind=0)
     if result.version_policy.WhichOneof("policy_choice") is None:
@@ -324,6 +329,11 @@ def _copy(message: Any) -> Any:
     result = type(message)()
     result.CopyFrom(message)
     return result
+
+
+def _fixed(length: int, declared: int) -> int:
+    """Returns a length that is known to the model or to its configuration; else -1."""
+    return declared if length < 0 else length
 
 
 def dims_of(tensor: TensorDescription, *, is_batched: bool) -> list[int]:
@@ -359,6 +369,12 @@ def _check(
         if has_reshape and (fault := reshape_fault(list(each.dims), list(each.reshape.shape))):
             raise ServiceError(
                 Status.INVALID, f"the configuration of the model {name}: the {kind} {each.name!r} {fault}"
+            )
+        if not has_reshape and any(length < -1 for length in each.dims):
+            raise ServiceError(
+                Status.INVALID,
+                f"the configuration of the model {name}: the {kind} {each.name!r} has the dims {list(each.dims)}; "
+                "lengths are -1 if they are open",
             )
         wanted = each.reshape.shape if has_reshape else each.dims
         fits = len(dims) == len(wanted) and all(

@@ -1,7 +1,8 @@
-"""Tensors whose shape clients see is not that of the model: `reshape` in a configuration.
+"""Tensors whose shape clients see is not that of the model.
 
-`dims` of an input or output are what clients see, and the shape of its `reshape` is that of the
-model, both without the length of the batch. They have as many elements.
+`dims` of an input or output in a configuration are what clients see. They may fix lengths that are
+open in the model. If there is a `reshape`, its shape is that of the model, with as many elements.
+Both are without the length of the batch.
 """
 
 import math
@@ -34,13 +35,11 @@ class Reshapes:
         self._inputs = [_shapes(each) for each in config.input]
         self._outputs = [_shapes(each) for each in config.output]
         self.has_any = any(each is not None for each in (*self._inputs, *self._outputs))
-        self.described = loaded
-        if self.has_any:
-            self.described = replace(
-                loaded,
-                inputs=self._visible(loaded.inputs, self._inputs),
-                outputs=self._visible(loaded.outputs, self._outputs),
-            )
+        self.described = replace(
+            loaded,
+            inputs=self._visible(loaded.inputs, config.input),
+            outputs=self._visible(loaded.outputs, config.output),
+        )
 
     def of_model(self, position: int, shape: Shape) -> Shape:
         """Returns the shape in which the model takes a client's input, which fits `dims`.
@@ -69,12 +68,14 @@ class Reshapes:
         return (*batch, *result)
 
     def _visible(
-        self, tensors: Sequence[TensorDescription], shapes: Sequence[tuple[Shape, Shape] | None]
+        self, tensors: Sequence[TensorDescription], declared: Sequence[Any]
     ) -> tuple[TensorDescription, ...]:
         batch = (-1,) if self._is_batched else ()
         return tuple(
-            tensor if each is None else replace(tensor, shape=(*batch, *each[0]))
-            for tensor, each in zip(tensors, shapes, strict=True)
+            tensor
+            if tensor.shape is None and list(each.dims) == [-1]
+            else replace(tensor, shape=(*batch, *each.dims))
+            for tensor, each in zip(tensors, declared, strict=True)
         )
 
 

@@ -137,6 +137,7 @@ def test_configurations_in_json() -> None:
         'input [ { name: "z" dims: [ 4 ] } ]',
         'input [ { name: "x" dims: [ 5 ] } ]',
         'input [ { name: "x" dims: [ 4, 1 ] } ]',
+        'input [ { name: "x" dims: [ -2 ] } ]',
         'input [ { name: "x" data_type: TYPE_INT8 dims: [ 4 ] } ]',
     ],
 )

@@ -3,6 +3,7 @@
 import pytest
 
 from neurald.hal.lanes.opening import TensorDescription
+from neurald.hal.records import replace
 from neurald.service.inference.protocol.errors import ServiceError
 from neurald.service.inference.repository.model_config import completed, parse_config
 from neurald.service.inference.repository.reshapes import Reshapes, reshape_fault
@@ -53,7 +54,27 @@ def test_models_without_a_reshape_are_as_they_are() -> None:
     loaded = described(batch=False, inputs=(4,), outputs=(4,))
     found = reshapes("", loaded)
     assert not found.has_any
-    assert found.described is loaded
+    assert found.described == loaded
+
+
+def test_dims_fix_open_lengths_for_clients() -> None:
+    loaded = described(batch=True, inputs=(-1, 3), outputs=(-1,))
+    text = 'max_batch_size: 2 input [ { name: "x" dims: [ 5, -1 ] } ] output [ { name: "y" dims: [ 7 ] } ]'
+    config = completed(parse_config("m", text), "m", loaded)
+    assert [list(each.dims) for each in (*config.input, *config.output)] == [[5, 3], [7]]
+    found = Reshapes(config, loaded)
+    assert not found.has_any
+    assert found.described.inputs[0].shape == (-1, 5, 3)
+    assert found.described.outputs[0].shape == (-1, 7)
+
+
+def test_dims_of_a_model_of_any_rank_are_those_of_the_configuration() -> None:
+    loaded = replace(
+        described(batch=False, inputs=(), outputs=()), inputs=(TensorDescription("x", "float32", None),)
+    )
+    assert reshapes("", loaded).described == loaded
+    found = reshapes('input [ { name: "x" dims: [ 2, -1 ] } ]', loaded)
+    assert found.described.inputs[0].shape == (2, -1)
 
 
 def test_the_configuration_shows_both() -> None:
