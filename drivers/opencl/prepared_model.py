@@ -10,6 +10,7 @@ from typing import Protocol
 
 from neurald.drivers.opencl.artifact import write_artifact
 from neurald.drivers.opencl.platform.discovery import DeviceContext
+from neurald.drivers.opencl.platform.pinned_memory import PinnedAddress
 from neurald.drivers.opencl.runtime.buffer import OpenClBuffer
 from neurald.drivers.opencl.runtime.constants import DeviceConstants
 from neurald.drivers.opencl.runtime.executable import Executable, Improvement
@@ -37,6 +38,8 @@ from neurald.hal.sync.cancellation import Cancellation
 
 #: Number of requests whose resolved addresses are cached.
 _BINDING_CACHE_SIZE = 8
+#: Executions of a request after which its memory is pinned: these save as much as that takes.
+_RUNS_BEFORE_PINNING = 8
 
 
 class PendingImprovement(Protocol):
@@ -67,12 +70,20 @@ class _Running:
     pool: InstancePool[Instance]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class _Binding:
-    """Resolved inputs and outputs: host addresses or device buffers; None for an omitted input."""
+    """Resolved inputs and outputs: host addresses or device buffers; None for an omitted input.
 
+    Attributes:
+        request: what they were resolved from.
+        inputs, outputs: the inputs, and the outputs.
+        runs: how many executions have used them, up to `_RUNS_BEFORE_PINNING`.
+    """
+
+    request: weakref.ref[Request]
     inputs: tuple[int | OpenClBuffer | None, ...]
     outputs: tuple[int | OpenClBuffer, ...]
+    runs: int = 0
 
 
 class OpenClPreparedModel(InProcessModel):
@@ -117,7 +128,7 @@ class OpenClPreparedModel(InProcessModel):
         self._result = ExecutionResult(
             output_shapes=tuple(OutputShape(dimensions=port.dimensions) for port in executable.outputs)
         )
-        self._bindings: dict[int, tuple[weakref.ref[Request], _Binding]] = {}
+        self._bindings: dict[int, _Binding] = {}
         self._running = self._made(executable, program, is_launched=is_launched)
         #: The instances that `improve` has replaced, for as long as executions use them.
         self._replaced: weakref.ref[InstancePool[Instance]] | None = None
@@ -197,10 +208,8 @@ class OpenClPreparedModel(InProcessModel):
         """
         started = time.monotonic_ns()
         options.require_time()
-        known = self._bindings.get(id(request))
-        if known is not None and known[0]() is request:
-            binding = known[1]
-        else:
+        binding = self._bindings.get(id(request))
+        if binding is None or binding.request() is not request:
             shapes = tuple(
                 OutputShape(
                     dimensions=port.dimensions, sufficient=port.size_bytes <= _room(request, argument)
@@ -225,10 +234,9 @@ class OpenClPreparedModel(InProcessModel):
 
     def create_reusable_execution(self, request: Request) -> Callable[[Cancellation], None] | None:
         """See `ReusesExecutions.create_reusable_execution`."""
-        known = self._bindings.get(id(request))
-        if known is None or known[0]() is not request:
+        binding = self._bindings.get(id(request))
+        if binding is None or binding.request() is not request:
             return None
-        binding = known[1]
 
         def execute(cancellation: Cancellation) -> None:
             self._run(binding, None, cancellation)
@@ -239,6 +247,10 @@ class OpenClPreparedModel(InProcessModel):
         self, binding: "_Binding", deadline_s: float | None, cancellation: Cancellation | None
     ) -> tuple[int, int]:
         """Runs the step; see `InstancePool.run`."""
+        if binding.runs < _RUNS_BEFORE_PINNING:
+            binding.runs += 1
+            if binding.runs == _RUNS_BEFORE_PINNING:
+                self._pin(binding)
 
         def use(instance: Instance, portions: Portions | None, stops: Callable[[], bool]) -> int | None:
             return instance.run(binding.inputs, binding.outputs, portions, stops)
@@ -249,6 +261,7 @@ class OpenClPreparedModel(InProcessModel):
         """Resolves the inputs and outputs of a request; the result is cached with the request."""
         executable = self.executable
         binding = _Binding(
+            request=weakref.ref(request),
             inputs=tuple(
                 None if argument.pool is None else self._place(request, argument, port.size_bytes)
                 for port, argument in zip(executable.inputs, request.inputs, strict=True)
@@ -260,8 +273,31 @@ class OpenClPreparedModel(InProcessModel):
         )
         if len(self._bindings) >= _BINDING_CACHE_SIZE:
             self._bindings.clear()
-        self._bindings[id(request)] = weakref.ref(request), binding
+        self._bindings[id(request)] = binding
         return binding
+
+    def _pin(self, binding: "_Binding") -> None:
+        """Pins the inputs and outputs that lie in host memory, where possible."""
+        request, executable = binding.request(), self.executable
+        if request is None:
+            return
+
+        def pinned(place: int | OpenClBuffer, argument: Argument, size_bytes: int) -> int | OpenClBuffer:
+            if not isinstance(place, int):
+                return place
+            is_pinned = self.device.pinned.pin(_memory(request, argument), argument.offset, size_bytes)
+            return PinnedAddress(place) if is_pinned else place
+
+        binding.inputs = tuple(
+            None if place is None else pinned(place, argument, port.size_bytes)
+            for place, argument, port in zip(binding.inputs, request.inputs, executable.inputs, strict=True)
+        )
+        binding.outputs = tuple(
+            pinned(place, argument, port.size_bytes)
+            for place, argument, port in zip(
+                binding.outputs, request.outputs, executable.outputs, strict=True
+            )
+        )
 
     def _place(self, request: Request, argument: Argument, size_bytes: int) -> int | OpenClBuffer:
         """Returns the address of an argument, or its buffer on this device.

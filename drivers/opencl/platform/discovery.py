@@ -15,6 +15,7 @@ from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
 from neurald.drivers.opencl.platform.errors import OPENCL, DeviceState
 from neurald.drivers.opencl.platform.images import images_of
 from neurald.drivers.opencl.platform.loader import all_libraries, load
+from neurald.drivers.opencl.platform.pinned_memory import PinnedMemory
 from neurald.drivers.opencl.platform.program_cache import ProgramCache
 from neurald.drivers.opencl.platform.reduction_order import wanted_order
 from neurald.drivers.opencl.platform.storage import storage_of
@@ -60,6 +61,7 @@ class DeviceContext:
         context: pyopencl's context with this device only.
         state: whether the device is usable; all calls to the device go through its `guard`.
         programs: the programs built for it.
+        pinned: memory of the host that it transfers by itself.
     """
 
     def __init__(self, facts: DeviceFacts) -> None:
@@ -76,6 +78,7 @@ class DeviceContext:
         with self.state.guard("opening"):
             self.context: cl.Context = cl.Context([facts.handle])
             self.facts = replace(facts, images=images_of(self.context, facts))
+        self.pinned = PinnedMemory(self.facts, self.state, self.context)
         keep_in_children(self)
 
     def queue(self, *, profiling: bool = False) -> cl.CommandQueue:

@@ -216,18 +216,18 @@ class Instance:
         """
         route = self._route_for(inputs, outputs)
         staging = route.staging
-        for slot, number in enumerate(route.inputs):
-            source = inputs[number]
-            if source is None or isinstance(source, OpenClBuffer):
-                raise OpFailed(f"input {number} is omitted; the compiled model requires it")
-            staging.set_input(slot, source)
-        for slot, number in enumerate(route.outputs):
-            target = outputs[number]
-            if not isinstance(target, OpenClBuffer):
-                staging.set_output(slot, target)
-        staging.set_output(len(route.outputs), self._flags_address)
         has_buffers = route is not self._on_host
         try:
+            for slot, number in enumerate(route.inputs):
+                source = inputs[number]
+                if source is None or isinstance(source, OpenClBuffer):
+                    raise OpFailed(f"input {number} is omitted; the compiled model requires it")
+                staging.set_input(slot, source)
+            for slot, number in enumerate(route.outputs):
+                target = outputs[number]
+                if not isinstance(target, OpenClBuffer):
+                    staging.set_output(slot, target)
+            staging.set_output(len(route.outputs), self._flags_address)
             started = time.monotonic_ns()
             if has_buffers:
                 self._copy_buffers(inputs, self._executable.inputs, to_arena=True)
@@ -244,10 +244,9 @@ class Instance:
             staging.complete()
             self._check_flags()
         except BaseException:
-            if has_buffers:
-                # Enqueued commands use the caller's memory.
-                with contextlib.suppress(Error):
-                    self._finish()
+            # Enqueued commands use the caller's memory.
+            with contextlib.suppress(Error):
+                self._finish()
             staging.forget()
             raise
         return elapsed

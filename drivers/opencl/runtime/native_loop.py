@@ -82,6 +82,8 @@ _ARGUMENTS = ctypes.CFUNCTYPE(
 _COPY = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 #: Bytes per copy instruction.
 _COPIED_BYTES = 64
+#: Alignment of what `native_write` writes.
+WRITTEN_ALIGNMENT: Final = _COPIED_BYTES
 _FUNCTIONS = (
     "clEnqueueNDRangeKernel",
     "clEnqueueWriteBuffer",
@@ -120,17 +122,29 @@ def native_copy() -> Any:
     return _functions()[1]
 
 
-def native_pieces(*, to_device: bool) -> Any:
-    """Returns a native function that copies pieces of an input or output until all are taken.
+def native_write() -> Any:
+    """Returns a function like `native_copy` whose stores go past the caches.
 
-    Pieces of an input are copied to pinned memory, and transferred as soon as they are there; those
-    of an output are copied from it. Several threads may call it for the same input or output: a
-    thread that starts late takes fewer pieces.
+    A device reads what a processor's cache holds more slowly than what is in memory. Targets that
+    are not multiples of `WRITTEN_ALIGNMENT` are written by `native_copy`.
 
     Raises:
         UnavailableDevice: see `native_loop`.
     """
-    return _functions()[2 if to_device else 3]
+    return _functions()[2]
+
+
+def native_pieces(*, to_device: bool) -> Any:
+    """Returns a native function that copies pieces of an input or output until all are taken.
+
+    Pieces of an input are copied to pinned memory as `native_write` does, and transferred as soon
+    as they are there; those of an output are copied from it. Several threads may call it for the
+    same input or output: a thread that starts late takes fewer pieces.
+
+    Raises:
+        UnavailableDevice: see `native_loop`.
+    """
+    return _functions()[3 if to_device else 4]
 
 
 def native_arguments() -> Any:
@@ -139,7 +153,7 @@ def native_arguments() -> Any:
     Raises:
         UnavailableDevice: see `native_loop`.
     """
-    return _functions()[4]
+    return _functions()[5]
 
 
 def _functions() -> tuple[Any, ...]:
@@ -152,8 +166,8 @@ def _functions() -> tuple[Any, ...]:
 def _compile(addresses: dict[str, int]) -> tuple[Any, ...]:
     """Compiles the module.
 
-    Returns the loop, the functions that copy, write pieces, copy pieces and set arguments, and the
-    engine that owns their code.
+    Returns the loop, the functions that copy, write, write pieces, copy pieces and set arguments,
+    and the engine that owns their code.
     """
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
@@ -165,6 +179,7 @@ def _compile(addresses: dict[str, int]) -> tuple[Any, ...]:
     return (
         _LOOP(engine.get_function_address("run")),
         _COPY(engine.get_function_address("copy")),
+        _COPY(engine.get_function_address("write")),
         _PIECES(engine.get_function_address("write_pieces")),
         _PIECES(engine.get_function_address("copy_pieces")),
         _ARGUMENTS(engine.get_function_address("set_arguments")),
@@ -317,8 +332,9 @@ def _loop_module(addresses: dict[str, int]) -> ir.Module:
     builder.store(result, code)
     builder.ret(count)
     copy = _add_copy(module)
+    write = _add_copy(module, copy)
     for to_device in (True, False):
-        _add_pieces(module, addresses, copy, to_device=to_device)
+        _add_pieces(module, addresses, write if to_device else copy, to_device=to_device)
     _add_arguments(module, addresses["clSetKernelArg"])
     return module
 
@@ -424,14 +440,32 @@ def _add_pieces(module: ir.Module, addresses: dict[str, int], copy: ir.Function,
     builder.ret(i32(SUCCESS))
 
 
-def _add_copy(module: ir.Module) -> ir.Function:
-    """Adds the function `copy`: whole vectors first, then single bytes."""
+def _add_copy(module: ir.Module, copy: ir.Function | None = None) -> ir.Function:
+    """Adds the function `copy` or `write`: whole vectors first, then single bytes.
+
+    Args:
+        module: gets the function.
+        copy: the function `copy`; None to add it. The function `write` calls it for targets that
+            are not aligned, and stores vectors past the caches to others. What is enqueued
+            afterwards finds them in memory.
+    """
     i64, byte = ir.IntType(64), ir.IntType(8)
     pointer, vector = byte.as_pointer(), ir.VectorType(byte, _COPIED_BYTES)
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [pointer, pointer, i64]), name="copy")
+    kind = ir.FunctionType(ir.VoidType(), [pointer, pointer, i64])
+    function = ir.Function(module, kind, name="copy" if copy is None else "write")
     target, source, size = function.args
     entry, exit_ = function.append_basic_block("entry"), function.append_basic_block("exit")
     builder = ir.IRBuilder(entry)
+    if copy is not None:
+        # Vectors are stored past the caches only where they are aligned.
+        misplaced, aligned = (function.append_basic_block(name) for name in ("misplaced", "aligned"))
+        offset = builder.and_(builder.ptrtoint(target, i64), i64(WRITTEN_ALIGNMENT - 1))
+        builder.cbranch(builder.icmp_unsigned("==", offset, i64(0)), aligned, misplaced)
+        builder.position_at_end(misplaced)
+        builder.call(copy, [target, source, size])
+        builder.branch(exit_)
+        builder.position_at_end(aligned)
+        entry = aligned
     whole = builder.and_(size, i64(-_COPIED_BYTES))
     before, start = entry, i64(0)
     for name, step, kind, end in (("vectors", _COPIED_BYTES, vector, whole), ("bytes", 1, byte, size)):
@@ -444,10 +478,17 @@ def _add_copy(module: ir.Module) -> ir.Function:
         builder.cbranch(builder.icmp_unsigned("<", at, end), body, after)
         builder.position_at_end(body)
         places = [builder.bitcast(builder.gep(each, [at]), kind.as_pointer()) for each in (source, target)]
-        builder.store(builder.load(places[0], align=1), places[1], align=1)
+        value = builder.load(places[0], align=1)
+        if copy is not None and step == _COPIED_BYTES:
+            stored = builder.store(value, places[1], align=WRITTEN_ALIGNMENT)
+            stored.set_metadata("nontemporal", module.add_metadata([ir.IntType(32)(1)]))
+        else:
+            builder.store(value, places[1], align=1)
         at.add_incoming(builder.add(at, i64(step)), body)
         builder.branch(test)
         builder.position_at_end(after)
         before, start = after, whole
+    if copy is not None:
+        builder.fence("seq_cst")
     builder.ret_void()
     return function

@@ -4,6 +4,8 @@ A copy from pinned host memory takes a third of the time of one from pageable me
 inputs and outputs pass through a pinned area that is mapped once. Large ones would need as much
 memory again, and CPU devices would only copy twice: these are transferred directly.
 
+Memory that is pinned itself (`PinnedAddress`) is transferred directly, too.
+
 Several threads copy large inputs and outputs, since one copies slower than devices transfer. They
 do so in pieces and without the interpreter; those of an input are transferred as soon as they are
 copied.
@@ -26,8 +28,14 @@ import numpy as np
 
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.errors import SUCCESS
-from neurald.drivers.opencl.runtime.launcher import HostTransfer
-from neurald.drivers.opencl.runtime.native_loop import native_copy, native_pieces
+from neurald.drivers.opencl.platform.pinned_memory import PinnedAddress
+from neurald.drivers.opencl.runtime.launcher import CommandList, HostTransfer
+from neurald.drivers.opencl.runtime.native_loop import (
+    WRITTEN_ALIGNMENT,
+    native_copy,
+    native_pieces,
+    native_write,
+)
 from neurald.hal.accounting.account import Reservation, reserve
 from neurald.hal.errors import OutOfMemory, ResourceExhaustedPersistent, ResourceExhaustedTransient
 from neurald.hal.process.workers import WorkerThreads
@@ -37,9 +45,11 @@ if TYPE_CHECKING:
 
 #: Limit on the pinned memory of one `Staging`: pinned memory is scarce.
 MAX_PINNED_BYTES: Final = 64 << 20
-_ALIGNMENT_BYTES: Final = 256
+_ALIGNMENT_BYTES: Final = 4 * WRITTEN_ALIGNMENT
 #: Outputs with at most this distance share a transfer.
 _MAX_GAP_BYTES: Final = 2048
+#: Inputs of at least this size are copied past the caches.
+_MIN_PAST_CACHES_BYTES: Final = 1 << 17
 #: Inputs and outputs of at least this size are copied by several threads, in pieces.
 _LARGE_BYTES: Final = 2 << 20
 _PIECE_BYTES: Final = 2 << 20
@@ -60,19 +70,27 @@ class _StagedPort:
     """Path of one input or output: through a slot of the pinned area, or direct.
 
     Attributes:
-        slot: the address of the slot; 0 if the transfer is direct.
+        slot: the address of the slot; 0 if the transfer is always direct.
         host: the host address while an execution uses it; otherwise 0.
+        is_alone: whether no other one shares the transfer.
         is_large: whether several threads copy it, in pieces.
     """
 
-    __slots__ = ("host", "is_large", "size_bytes", "slot", "transfer")
+    __slots__ = ("host", "is_alone", "is_large", "size_bytes", "slot", "transfer")
 
-    def __init__(self, size_bytes: int, transfer: HostTransfer, slot: int) -> None:
-        self.is_large = False
+    def __init__(self, size_bytes: int, transfer: HostTransfer, slot: int, *, is_alone: bool) -> None:
+        self.is_alone = is_alone
+        self.is_large = bool(slot) and size_bytes >= _LARGE_BYTES
         self.size_bytes = size_bytes
         self.transfer = transfer
         self.slot = slot
         self.host = 0
+
+    def forget(self) -> None:
+        """Drops the host address."""
+        self.host = 0
+        if self.is_alone:
+            self.transfer.address = self.slot
 
 
 class _PinnedArea(NamedTuple):
@@ -112,6 +130,7 @@ class Staging:
         self._device = device
         self._queue = queue
         self._copy = native_copy()
+        self._write = native_write()
         self._max_copiers = min(_MAX_COPIERS, len(os.sched_getaffinity(0)))
         self._copiers: WorkerThreads | None = None
         self._area: _PinnedArea | None = None
@@ -149,24 +168,27 @@ class Staging:
             with contextlib.suppress(OutOfMemory, ResourceExhaustedPersistent, ResourceExhaustedTransient):
                 area = self._pinned(used)
         self._inputs, writes = _staged_ports(inputs, ways[0], slots[0], area, to_device=True)
-        for port in self._inputs:
-            port.is_large = bool(port.slot) and port.size_bytes >= _LARGE_BYTES
         self._outputs, reads = _staged_ports(outputs, ways[1], slots[1], area, to_device=False)
-        for port in self._outputs:
-            port.is_large = bool(port.slot) and port.size_bytes >= _LARGE_BYTES
         in_pieces = {port.transfer for port in self._inputs if port.is_large}
         self.writes = tuple(each for each in writes if each not in in_pieces)
         self.reads = reads
 
     def set_input(self, index: int, address: int) -> None:
-        """Sets the address of an input. Its bytes must not change before `complete`."""
+        """Sets the address of an input. Its bytes must not change before `complete`.
+
+        The transfer of a large one may be under way afterwards, also if an error is raised.
+        """
         port = self._inputs[index]
-        if port.is_large:
+        if not port.slot or isinstance(address, PinnedAddress):
+            port.transfer.address = address
+            if port.is_large:
+                CommandList(self._device, (port.transfer,)).run(self._queue, finish=False)
+        elif port.is_large:
             self._copy_pieces(port, address)
-        elif port.slot:
+        elif port.size_bytes < _MIN_PAST_CACHES_BYTES:
             self._copy(port.slot, address, port.size_bytes)
         else:
-            port.transfer.address = address
+            self._write(port.slot, address, port.size_bytes)
 
     def set_output(self, index: int, address: int) -> None:
         """Sets the destination of an output.
@@ -174,10 +196,10 @@ class Staging:
         Its contents are undefined until `complete` returns.
         """
         port = self._outputs[index]
-        if port.slot:
-            port.host = address
-        else:
+        if not port.slot or (port.is_alone and isinstance(address, PinnedAddress)):
             port.transfer.address = address
+        else:
+            port.host = address
 
     def complete(self) -> None:
         """Completes the outputs after the queue has finished, and drops the addresses."""
@@ -220,9 +242,7 @@ class Staging:
     def forget(self) -> None:
         """Drops the addresses of a failed execution. Its outputs are undefined."""
         for port in (*self._inputs, *self._outputs):
-            port.host = 0
-            if not port.slot:
-                port.transfer.address = 0
+            port.forget()
 
     def close(self) -> None:
         """Releases the pinned memory. The object cannot be used again."""
@@ -299,6 +319,8 @@ def _adjacent(ranges: Sequence[BufferRange]) -> list[list[int]]:
         others = [ranges[each] for each in spans[-1]] if spans else []
         if (
             others
+            # Large ones may be transferred directly.
+            and max(each.size_bytes for each in (current, *others)) < _LARGE_BYTES
             and others[0].buffer == current.buffer
             and current.offset_bytes <= _bounds(others)[1] + _MAX_GAP_BYTES
         ):
@@ -346,7 +368,9 @@ def _staged_ports(
                 transfer.address = area + slot
             for number in part:
                 place = 0 if is_direct else transfer.address + ranges[number].offset_bytes - start
-                found[number] = _StagedPort(ranges[number].size_bytes, transfer, place)
+                found[number] = _StagedPort(
+                    ranges[number].size_bytes, transfer, place, is_alone=len(part) == 1
+                )
     return tuple(found[number] for number in range(len(ranges))), tuple(transfers)
 
 

@@ -12,15 +12,18 @@ import pytest
 from support.opencl.models import Models, random_inputs, request_of, run
 
 import neurald as nd
+from neurald.drivers.opencl import prepared_model
 from neurald.drivers.opencl.device import OpenClDevice
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.errors import INVALID_CONTEXT
+from neurald.drivers.opencl.platform.pinned_memory import PinnedAddress
 from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
 from neurald.drivers.opencl.runtime import instance_pool
 from neurald.drivers.opencl.runtime.instance import Instance
 from neurald.drivers.opencl.runtime.portions import Portions
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import BadData, Cancelled, DeadObject, Error, MissedDeadlineTransient
+from neurald.hal.memory.pool import Memory
 from neurald.hal.model.model import Model
 from neurald.hal.sync.cancellation import Cancellation
 
@@ -123,6 +126,30 @@ def test_reusable_executions(prepared: OpenClPreparedModel) -> None:
     prepared.device.state.error(INVALID_CONTEXT, "testing")
     with pytest.raises(DeadObject, match="lost earlier"):
         again(Cancellation())
+
+
+def test_memory_of_many_executions_is_pinned(
+    prepared: OpenClPreparedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (values,) = inputs = random_inputs(model())
+    request, (result,) = request_of(model(), inputs)
+    asked: list[tuple[int, int]] = []
+
+    def pin(memory: Memory, offset: int, size_bytes: int) -> bool:
+        asked.append((offset, size_bytes))
+        return memory is request.pools[0]
+
+    monkeypatch.setattr(prepared.device.pinned, "pin", pin)
+    for number in range(prepared_model._RUNS_BEFORE_PINNING + 2):
+        assert bool(asked) is (number >= prepared_model._RUNS_BEFORE_PINNING)
+        values[0] = -number
+        prepared.execute(request, ExecuteOptions())
+        np.testing.assert_array_equal(result, np.abs(values))
+    arguments = (*request.inputs, *request.outputs)
+    assert asked == [(each.offset, each.length) for each in arguments]
+    binding = prepared._bindings[id(request)]
+    places = (*binding.inputs, *binding.outputs)
+    assert [isinstance(each, PinnedAddress) for each in places] == [each.pool == 0 for each in arguments]
 
 
 class Separate(Portions):

@@ -8,6 +8,7 @@ from support.sweeps import sweep
 
 from neurald.drivers.opencl.runtime import native_loop
 from neurald.drivers.opencl.runtime.native_loop import EncodedArgument, EncodedCommand
+from neurald.hal.memory.pool import aligned_zeros
 
 
 class FakeOpenCL:
@@ -52,7 +53,7 @@ class FakeOpenCL:
             for name, function in self._functions.items()
         }
         functions = native_loop._compile(addresses)
-        self.run, self.copy, self.write, self.read, self.set_arguments, self._engine = functions
+        self.run, _, _, self.write, self.read, self.set_arguments, self._engine = functions
 
     def of(self, kinds: str, *, flush_every: int = 0, finish: bool = True) -> tuple[int, int]:
         """Runs a kernel for each k, a write for each w, and a read for each r, of which those in
@@ -129,11 +130,14 @@ def test_the_loop_ends_at_a_failure() -> None:
 @sweep("size", [0, 1, 63, 64, 65, 1000])
 def test_exactly_the_given_bytes_are_copied(size: int) -> None:
     source = np.arange(size + 8, dtype=np.uint8)
-    target = np.full(size + 8, 255, np.uint8)
-    native_loop.native_copy()(target.ctypes.data + 3, source.ctypes.data + 5, size)
-    np.testing.assert_array_equal(target[3 : 3 + size], source[5 : 5 + size])
-    assert (target[:3] == 255).all()
-    assert (target[3 + size :] == 255).all()
+    for copy in (native_loop.native_copy(), native_loop.native_write()):
+        for start in (3, native_loop.WRITTEN_ALIGNMENT):
+            target = aligned_zeros(size + 2 * native_loop.WRITTEN_ALIGNMENT)
+            target[:] = 255
+            copy(target.ctypes.data + start, source.ctypes.data + 5, size)
+            np.testing.assert_array_equal(target[start : start + size], source[5 : 5 + size])
+            assert (target[:start] == 255).all()
+            assert (target[start + size :] == 255).all()
 
 
 def test_pieces_are_copied_and_transferred() -> None:

@@ -8,6 +8,7 @@ import pytest
 from neurald.drivers.opencl.platform.device_facts import DeviceKind
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.errors import DeviceState
+from neurald.drivers.opencl.platform.pinned_memory import PinnedAddress
 from neurald.drivers.opencl.runtime import staging as staging_module
 from neurald.drivers.opencl.runtime.launcher import CommandList
 from neurald.drivers.opencl.runtime.staging import BufferRange, Staging, upload
@@ -77,6 +78,36 @@ def test_large_inputs_and_outputs_are_copied_in_pieces(
             staging.complete()
             for source, target in zip(sources, targets, strict=True):
                 np.testing.assert_array_equal(source, target)
+
+
+@pytest.mark.parametrize("large_bytes", [1000, 1 << 20])
+def test_pinned_addresses_are_transferred_directly(
+    device: DeviceContext, monkeypatch: pytest.MonkeyPatch, large_bytes: int
+) -> None:
+    """Also between executions with others; an output that shares a transfer is copied."""
+    monkeypatch.setattr(staging_module, "_LARGE_BYTES", large_bytes)
+    monkeypatch.setattr(staging_module, "_PIECE_BYTES", 320)
+    monkeypatch.setattr(staging_module, "_MIN_PAST_CACHES_BYTES", 500)
+    queue = device.queue()
+    whole = region(device, 5000)
+    inputs = [whole._replace(size_bytes=1200), whole._replace(size_bytes=600, offset_bytes=1300)]
+    outputs = [inputs[0], *(whole._replace(size_bytes=300, offset_bytes=each) for each in (1300, 1600))]
+    with Staging(device, queue, inputs, outputs) as staging:
+        commands = CommandList(device, [*staging.writes, *staging.reads])
+        for round_, is_pinned in enumerate((False, True, True, False, True)):
+            sources = [random_bytes(each.size_bytes) + np.uint8(round_) for each in inputs]
+            targets = [np.zeros(each.size_bytes, np.uint8) for each in outputs]
+            kind = PinnedAddress if is_pinned else int
+            for index, source in enumerate(sources):
+                staging.set_input(index, kind(source.ctypes.data))
+            for index, target in enumerate(targets):
+                staging.set_output(index, kind(target.ctypes.data))
+            if is_pinned and large_bytes > 1200:
+                assert [each.address for each in staging.writes] == [each.ctypes.data for each in sources]
+            commands.run(queue)
+            staging.complete()
+            np.testing.assert_array_equal(targets[0], sources[0])
+            np.testing.assert_array_equal(np.concatenate(targets[1:]), sources[1])
 
 
 def test_adjacent_outputs_share_a_transfer(device: DeviceContext) -> None:
