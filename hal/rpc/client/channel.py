@@ -1,14 +1,24 @@
-"""The client's end of the side channel; see `neurald.hal.rpc.transport.channel_messages`."""
+"""The client's end of the side channel; see `neurald.hal.rpc.transport.channel_messages`.
+
+Answers have no numbers; they arrive in the order of the packets. A signal handler may raise an
+exception between any two calls, also right after a packet was sent, and the next packet would be
+taken to have the answer of that one. So whatever must not be lost is done and noted by one call in
+C: `extend` of a list that notes the results of `map`.
+"""
 
 import contextlib
+import math
 import os
 import select
 import socket
+import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
 from neurald.hal.errors import (
+    BadState,
     DeadObject,
     Error,
     MissedDeadlineTransient,
@@ -53,7 +63,12 @@ class ChannelClient:
     def __init__(self, connection: socket.socket, session: bytes) -> None:
         self._connection = connection
         self._lock = forkable_lock()
-        self._abandoned_answers = 0  # that have not arrived, and that no thread waits for
+        #: The identity of the thread that waits for an answer; 0 if none does.
+        self._holder = 0
+        #: The size of each packet that was sent, and the answers to them that have arrived, until a
+        #: thread takes its answer.
+        self._sent: list[int] = []
+        self._answers: list[bytes] = []
         self._unused: list[bytes] = []
         self.session = session
         at_fork(self)
@@ -67,6 +82,7 @@ class ChannelClient:
 
     def forked(self) -> None:
         """Closes the child's copy of the socket, so that the session ends with the parent."""
+        self._holder = 0
         self._connection.close()
 
     @classmethod
@@ -106,7 +122,8 @@ class ChannelClient:
             cancellation: ends the wait for the answer.
 
         Raises:
-            BadState: the memory is closed.
+            BadState: the memory is closed, or a signal handler or a finalizer has interrupted a
+                call of the channel.
             MissedDeadlineTransient: the daemon has not answered in time.
             Cancelled: `cancellation` was cancelled before the daemon answered.
             DeadObject: the daemon is gone.
@@ -170,45 +187,80 @@ class ChannelClient:
         limit = time.monotonic() + _ANSWER_TIMEOUT_S
         end = limit if deadline_s is None else min(limit, deadline_s)
         late = MissedDeadlineTransient("the daemon has not answered on the side channel by the deadline")
-        while not self._lock.acquire(timeout=next_wait_s(end, cancellation, _WHERE)):
-            if time.monotonic() >= end:
-                raise late
+        thread = threading.get_ident()
+        if self._holder == thread:
+            raise BadState("the code that was interrupted here waits for an answer on the same side channel")
+        is_held: list[bool] = []
         try:
-            # Answers arrive in the order of the packets, the abandoned ones first.
-            while self._abandoned_answers:
-                answer = self._receive(end, cancellation)
-                self._abandoned_answers -= 1
-                with contextlib.suppress(Error):
-                    self._unused.append(read_answer(answer))
-            self._connection.settimeout(_ANSWER_TIMEOUT_S)
-            self._connection.sendmsg([packet], rights(descriptors), socket.MSG_NOSIGNAL)
-            self._abandoned_answers += 1
-            answer = self._receive(end, cancellation)
-            self._abandoned_answers -= 1
-        except TimeoutError:
-            if end < limit:
-                raise late from None
-            self._connection.close()
-            raise DeadObject("the daemon does not answer on the side channel") from None
-        except OSError as error:
-            self._connection.close()
-            raise DeadObject(f"the side channel broke: {error}") from None
+            while True not in is_held:
+                wait_s = next_wait_s(end, cancellation, _WHERE)
+                is_held.extend(map(self._lock.acquire, (True,), (wait_s,)))
+                if True not in is_held and time.monotonic() >= end:
+                    raise late
+            self._holder = thread
+            # The answers that no thread has taken arrive first.
+            if not self._receive_due(end, cancellation):
+                raise self._silence() if end >= limit else late
+            self._put_aside()
+            self._send_packet(packet, descriptors)
+            if not self._receive_due(end, cancellation):
+                raise self._silence() if end >= limit else late
+            token = read_answer(self._answers[0])
+            self._sent, self._answers = [], []
         finally:
-            self._lock.release()
-        return read_answer(answer)
+            if True in is_held:
+                self._holder = 0
+                self._lock.release()
+        return token
 
-    def _receive(self, end_s: float, cancellation: Cancellation | None) -> bytes:
-        while True:
-            self._connection.settimeout(max(0.001, next_wait_s(end_s, cancellation, _WHERE)))
+    def _put_aside(self) -> None:
+        """Keeps the tokens of answers that no thread has taken, to be released."""
+        for answer in self._answers:
+            with contextlib.suppress(Error):
+                self._unused.append(read_answer(answer))
+        # No call lies between the two.
+        self._sent, self._answers = [], []
+
+    def _send_packet(self, packet: bytes, descriptors: Sequence[int]) -> None:
+        try:
+            self._connection.settimeout(_ANSWER_TIMEOUT_S)
+            arguments = ([packet],), (rights(descriptors),), (socket.MSG_NOSIGNAL,)
+            self._sent.extend(map(self._connection.sendmsg, *arguments))
+        except TimeoutError:
+            raise self._silence() from None
+        except OSError as error:
+            raise self._broken(error) from None
+
+    def _receive_due(self, end_s: float, cancellation: Cancellation | None) -> bool:
+        """Receives the answers to all packets; returns False if some are missing at `end_s`."""
+        poll = select.poll()
+        while len(self._answers) < len(self._sent):
             try:
-                packet = self._connection.recv(PACKET_BYTES)
-            except TimeoutError:
+                poll.register(self._connection, select.POLLIN)
+            except (OSError, ValueError) as error:  # closed here
+                raise self._broken(error) from None
+            # The handler of a signal may raise a TimeoutError here, which is none of the socket.
+            if not poll.poll(math.ceil(1000 * next_wait_s(end_s, cancellation, _WHERE))):
                 if time.monotonic() >= end_s:
-                    raise
+                    return False
                 continue
-            if not packet:
-                raise ConnectionResetError("the daemon closed it")
-            return packet
+            try:
+                self._answers.extend(map(self._connection.recv, (PACKET_BYTES,), (socket.MSG_DONTWAIT,)))
+                if not self._answers[-1]:
+                    raise ConnectionResetError("the daemon closed it")
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                raise self._broken(error) from None
+        return True
+
+    def _silence(self) -> DeadObject:
+        self._connection.close()
+        return DeadObject("the daemon does not answer on the side channel")
+
+    def _broken(self, error: Exception) -> DeadObject:
+        self._connection.close()
+        return DeadObject(f"the side channel broke: {error}")
 
     def wait_for(self, fence: Fence, timeout_s: float | None) -> bool:
         """Waits until a fence that the daemon holds has signalled.
@@ -239,16 +291,19 @@ class ChannelClient:
     @property
     def is_open(self) -> bool:
         """True if neither side has closed the channel."""
-        if not self._lock.acquire(blocking=False):
-            return True  # another thread waits for an answer
+        is_held: list[bool] = []
         try:
+            is_held.extend(map(self._lock.acquire, (False,)))
+            if True not in is_held:
+                return True  # another thread waits for an answer
             poll = select.poll()
             poll.register(self._connection, select.POLLRDHUP)
             return not poll.poll(0)
         except (OSError, ValueError):  # closed here
             return False
         finally:
-            self._lock.release()
+            if True in is_held:
+                self._lock.release()
 
     def shut_down(self) -> None:
         """Ends the session for threads that wait for an answer or a fence, without waiting."""

@@ -284,6 +284,9 @@ class Connection:
                     f"the daemon at {self._address} has not answered {method} in {limit_s:g} s"
                 ) from None
             raise
+        except BaseException:  # that of a signal handler
+            self._transfer.release(tokens)
+            raise
         return reply
 
     @property

@@ -6,7 +6,7 @@ from typing import Any, Final
 import grpc
 
 from neurald._proto import device_pb2
-from neurald.hal.errors import BadData, Cancelled, Error, OpFailed
+from neurald.hal.errors import BadData, Cancelled, OpFailed
 from neurald.hal.memory.pool import Memory, SharedMemory
 from neurald.hal.rpc.client import answer_silence
 from neurald.hal.rpc.client.background_calls import BackgroundQueue
@@ -72,8 +72,8 @@ class MemoryTransfer:
         tokens: list[bytes] = []
         try:
             for memory in memories:
-                tokens.append(self._send_one(memory, bytes_per_s, deadline_s, cancellation))
-        except Error:
+                self._send_one(memory, tokens, bytes_per_s, deadline_s, cancellation)
+        except BaseException:  # a signal handler may raise any
             self.release(tokens)
             raise
         return tokens
@@ -81,15 +81,17 @@ class MemoryTransfer:
     def _send_one(
         self,
         memory: Memory,
+        tokens: list[bytes],
         bytes_per_s: float,
         deadline_s: float | None,
         cancellation: Cancellation | None,
-    ) -> bytes:
+    ) -> None:
+        """Sends a memory to the daemon, and appends its token; see `send`."""
         if self._side_channel is not None and isinstance(memory, SharedMemory):
             with self._calls.failures():
-                token = self._side_channel.register(memory, deadline_s, cancellation)
+                tokens.append(self._side_channel.register(memory, deadline_s, cancellation))
             self.release(self._side_channel.take_unused())
-            return token
+            return
 
         packer = Packer(bytes_per_s)
 
@@ -116,7 +118,7 @@ class MemoryTransfer:
         except grpc.FutureCancelledError:
             raise Cancelled("the execution was cancelled while its memory was sent") from None
         self._calls.require_answer("WriteMemory", reply)
-        return bytes(reply.memory)
+        tokens.append(bytes(reply.memory))
 
     def read(
         self,
@@ -158,7 +160,7 @@ class MemoryTransfer:
         except grpc.FutureCancelledError:
             self.release((token,))
             raise Cancelled("the execution was cancelled while its results were received") from None
-        except Error:
+        except BaseException:
             self.release((token,))
             raise
         if offset != target.size:

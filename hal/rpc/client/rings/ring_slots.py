@@ -86,12 +86,17 @@ class RingSlots:
             return number
         self._releases.send()
         self._make_room(forget)
-        number = self._assigned + 1
-        self._ask(MEMORY_HEAD.pack(MEMORY, number, memory.size, memory.readonly), (memory.fd,))
-        self._assigned = number
-        releases = self._releases
+        self._assigned = number = self._assigned + 1
+        packet, releases = MEMORY_HEAD.pack(MEMORY, number, memory.size, memory.readonly), self._releases
         reference = weakref.ref(memory, lambda _: releases.add(number))
-        self._slots[id(memory)] = _MemorySlot(number=number, memory=reference)
+        try:
+            self._slots[id(memory)] = _MemorySlot(number=number, memory=reference)
+            self._ask(packet, (memory.fd,))
+        except BaseException:
+            # The daemon may have it: a signal handler raises an exception at any time.
+            self._slots.pop(id(memory), None)
+            releases.add(number)
+            raise
         return number
 
     def _make_room(self, forget: Callable[[int], None]) -> None:

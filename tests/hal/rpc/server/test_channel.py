@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 from support.daemon.open_files import open_files
 from support.daemon.processes import python_path
+from support.interruption import interruptions
 from support.processes import has_pidfds_of_threads
 from support.waiting import wait_until
 
@@ -39,6 +40,7 @@ from neurald.hal.memory.pool import SharedMemory
 from neurald.hal.rpc.client.channel import ChannelClient
 from neurald.hal.rpc.server.channel import ChannelServer
 from neurald.hal.rpc.transport.channel_messages import GREETING, REGISTER, THREAD, write_answer
+from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.fence import Fence
 
 LIMITS = Limits(sessions=8, memories=4, memory_bytes=1 << 20)
@@ -104,6 +106,49 @@ def test_a_token_is_good_once_and_in_its_session(path: Path, sessions: Sessions)
         session_of(first, sessions).take_memory(token)
     first.close()
     second.close()
+
+
+def test_each_memory_has_its_own_token_after_any_interruption(path: Path, sessions: Sessions) -> None:
+    """An interruption may come between any two steps, as that of a keyboard."""
+    clients, small, size, interrupted = [connect(path)], SharedMemory.create(1), 1000, 0
+    module = ChannelClient.__module__
+    for _ in interruptions(lambda: clients[-1].register(small), module):
+        interrupted += 1
+        size += 1
+        client = clients[-1]
+        session = session_of(client, sessions)
+        assert session.take_memory(client.register(SharedMemory.create(size))).size == size
+        for token in client.take_unused():
+            assert session.take_memory(token).size == 1
+        assert client.is_open
+        if session.memories:  # the token was lost when it was returned
+            clients.append(connect(path))
+    assert interrupted > 15
+    assert len(clients) <= 2
+    for _ in interruptions(lambda: client.is_open, module):
+        session.take_memory(client.register(small))
+    for each in clients:
+        each.close()
+
+
+def test_the_call_of_a_signal_handler_does_not_wait_for_the_one_that_it_interrupts(
+    path: Path, sessions: Sessions
+) -> None:
+    client, refused = connect(path), 0
+    session = session_of(client, sessions)
+
+    class Handler(Cancellation):
+        def require_not_cancelled(self, where: str) -> None:
+            nonlocal refused
+            try:
+                session.take_memory(client.register(SharedMemory.create(2)))
+            except BadState:
+                refused += 1
+
+    token = client.register(SharedMemory.create(1), None, Handler())
+    assert session.take_memory(token).size == 1
+    assert refused
+    client.close()
 
 
 def test_the_end_of_a_client_is_the_end_of_its_session(path: Path, sessions: Sessions) -> None:
