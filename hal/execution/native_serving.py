@@ -37,7 +37,7 @@ Layouts, as offsets in bytes. Numbers have 64 bits, and 32 where (i32) is given:
               charged with; whether completions tell how long executions took (i32), whether waits
               begin with polling (i32); the call that is left to runners, and why it ended otherwise
               than by a completion; runners that use the ring (i32), descriptor by which they wake
-              its thread (i32); a call for each request, or null
+              its thread (i32); number of the process; a call for each request, or null
     call      state (i32); instances of the model, binding of the arguments; the submission that
               runs it; inputs to copy and their number, outputs to copy and their number; the
               breadcrumb
@@ -101,7 +101,8 @@ STATE: Final = {
     "OUTCOME": 136,
     "HELD": 144,
     "WAKE": 148,
-    "CALLS": 152,
+    "PROCESS": 152,
+    "CALLS": 160,
 }
 CALL: Final = {
     "INSTANCES": 8,

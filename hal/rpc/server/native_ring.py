@@ -119,6 +119,8 @@ class NativeRing:
             ("CLIENT", client.address),
             ("CANCELLATION", cancellation.address),
             ("ACTIVITY", activity.address),
+            # Stamps have it. To ask for it each time would take a system call.
+            ("PROCESS", os.getpid()),
         ):
             self._set(STATE[name], value)
         self._number("FD").value, self._number("WAKE").value = connection.fileno(), wake

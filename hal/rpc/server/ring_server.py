@@ -129,6 +129,7 @@ class RingServer:
         self._last = b""
         #: The beginning of the stamps of the execution under way, if its client wants them.
         self._traced: list[int] | None = None
+        self._process = os.getpid()
         self._last_run: tuple[ReceivedRequest, ExecuteOptions] | None = None
         self._activity: ActivitySlot
         self._native: NativeRing | None = None
@@ -375,7 +376,7 @@ class RingServer:
 
     def _serve(self, *, needs_instance: bool) -> None:
         wanted = self._ring.wanted_stamps
-        self._traced = [wanted, os.getpid(), time.monotonic_ns()] if wanted else None
+        self._traced = [wanted, self._process, time.monotonic_ns()] if wanted else None
         if self._ring.has_announced:
             # The entry may name a request that was sent right before it.
             while self._read_packets():

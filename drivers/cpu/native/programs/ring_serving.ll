@@ -6,7 +6,6 @@ declare i64 @send(i32, ptr, i64, i32)
 declare i32 @sched_yield()
 declare i64 @read(i32, ptr, i64)
 declare i64 @write(i32, ptr, i64)
-declare i32 @getpid()
 
 ; Returns the processor time of this thread, in nanoseconds.
 define internal i64 @used(ptr %time) {
@@ -734,8 +733,8 @@ stamp:
   %number = zext i32 %wanted to i64
   store i64 %number, ptr %p.stamps
   %p.process = getelementptr i8, ptr %p.stamps, i64 8
-  %pid = call i32 @getpid()
-  %process = zext i32 %pid to i64
+  %p.own = getelementptr i8, ptr %state, i64 $STATE_PROCESS
+  %process = load i64, ptr %p.own
   store i64 %process, ptr %p.process
   %p.arrived = getelementptr i8, ptr %p.stamps, i64 16
   %p.queued = getelementptr i8, ptr %state, i64 $STATE_QUEUED
