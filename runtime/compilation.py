@@ -37,8 +37,8 @@ from neurald.runtime.plan.status import CompilationStatus, StepTier
 if TYPE_CHECKING:
     # Imported on demand: a model that runs in one call of its device needs none of these.
     from neurald.runtime.execution.burst import Burst
-    from neurald.runtime.execution.measurement.profile import StepProfile
     from neurald.runtime.execution.measurement.receipt import ExecutionReceipt
+    from neurald.runtime.execution.profile import StepProfile
     from neurald.runtime.execution.trials.plan_guard import PlanGuard
     from neurald.runtime.execution.trials.plan_trial import PlanTrial, TrialOutcome
     from neurald.runtime.execution.verification.step_verification import VerificationStatus
@@ -349,7 +349,7 @@ class Compilation(Unpicklable):
         is not the time of an execution, which also moves data and may run several kernels at once.
         If a device reports no times, the profile of its step has no kernels, but a reason.
         """
-        from neurald.runtime.execution.measurement.profile import profile
+        from neurald.runtime.execution.profile import profile
 
         return profile(self.plan.steps, self.recovery)
 

@@ -33,7 +33,7 @@ from neurald.runtime.costs import store
 from neurald.runtime.costs.calibration import calibrate
 from neurald.runtime.costs.table import CostTable, DeviceLink
 from neurald.runtime.execution.measurement.receipt import ExecutionReceipt
-from neurald.runtime.execution.measurement.step_calibration import with_step
+from neurald.runtime.execution.step_calibration import with_step
 from neurald.runtime.explain.records import OperationExplanation
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 import neurald as nd
 from neurald.hal.device import COPY_IN, COPY_OUT, StepDuration
-from neurald.runtime.execution.measurement.profile import StepProfile
+from neurald.runtime.execution.profile import StepProfile
 from neurald.runtime.tracing.span import Span
 
 Array = np.ndarray[Any, np.dtype[Any]]

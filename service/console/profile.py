@@ -10,7 +10,7 @@ from neurald.hal.device import KernelTime
 from neurald.hal.model.model import Model
 from neurald.hal.model.numbering import positions_by_number
 from neurald.hal.records import replace
-from neurald.runtime.execution.measurement.profile import StepProfile
+from neurald.runtime.execution.profile import StepProfile
 from neurald.runtime.model.branches import graph_of
 from neurald.service.console.output import printable, write_line, write_table
 

@@ -38,7 +38,7 @@ from neurald.runtime.devices.driver_faults import checked, convert_driver_faults
 from neurald.runtime.execution.background.event import Event, start_thread
 from neurald.runtime.execution.compiled_model import CompiledModel
 from neurald.runtime.execution.computation import Computation, insufficient, note_missed_deadline
-from neurald.runtime.execution.measurement.step_clock import fenced_duration
+from neurald.runtime.execution.program.step_clock import fenced_duration
 from neurald.runtime.execution.program.step_runner import STOPPED, naming_step
 from neurald.runtime.execution.recovery.recovering_step import RecoveringStep
 from neurald.runtime.plan.plan import ExecutionStep, SimpleBody

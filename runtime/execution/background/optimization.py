@@ -30,7 +30,7 @@ from neurald.hal.wording import described
 from neurald.runtime.devices.driver_faults import convert_driver_faults
 from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.execution.background import unfinished
-from neurald.runtime.execution.background.lanes import lane
+from neurald.runtime.execution.lanes import lane
 from neurald.runtime.execution.recovery.recovery import Recovery
 from neurald.runtime.plan.compiling import has_known_inputs
 from neurald.runtime.plan.plan import ExecutionStep

@@ -14,11 +14,11 @@ from neurald.hal.model.request import Argument, Request
 from neurald.hal.model.types import Dimensions, OperandType, byte_size, value_size
 from neurald.hal.records import replace
 from neurald.hal.validation.shape_inference import bind_operations, infer_shapes
-from neurald.runtime.execution.measurement.step_clock import StepClock
 from neurald.runtime.execution.measurement.step_overhead import StepOverhead
 from neurald.runtime.execution.measurement.step_pace import StepPace
 from neurald.runtime.execution.program.loop_interpreter import Loops, condition_holds
 from neurald.runtime.execution.program.overlapping_steps import OverlappingSteps
+from neurald.runtime.execution.program.step_clock import StepClock
 from neurald.runtime.execution.program.step_runner import STOPPED, Runner, naming_step, run_step
 from neurald.runtime.execution.program.temporaries import (
     FixedRun,

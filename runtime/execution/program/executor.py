@@ -5,7 +5,7 @@ from typing import Protocol
 from neurald.hal.device import ExecuteOptions, ExecutionResult
 from neurald.hal.model.request import Request
 from neurald.hal.records import replace
-from neurald.runtime.execution.measurement.step_clock import StepClock
+from neurald.runtime.execution.program.step_clock import StepClock
 from neurald.runtime.execution.program.step_runner import STOPPED, Runner, naming_step, run_step
 from neurald.runtime.plan.plan import ExecutionPlan, ExecutionStep, SimpleBody
 

@@ -10,7 +10,7 @@ from neurald.hal.errors import Error
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.runtime.devices.local import cpu_device
-from neurald.runtime.execution.background.lanes import lane
+from neurald.runtime.execution.lanes import lane
 from neurald.runtime.plan.plan import ExecutionStep
 from neurald.runtime.plan.preparer import Preparer
 

@@ -30,7 +30,7 @@ from neurald.hal.process.fork import forkable_lock
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.runtime.devices.driver_faults import convert_driver_faults
 from neurald.runtime.devices.local import cpu_device
-from neurald.runtime.execution.background.lanes import lane
+from neurald.runtime.execution.lanes import lane
 from neurald.runtime.execution.program.executor import PlanExecutor, SimpleExecutor
 from neurald.runtime.execution.program.step_runner import STOPPED, Runner, run_step
 from neurald.runtime.execution.recovery.recovery import Recovery

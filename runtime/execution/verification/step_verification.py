@@ -30,7 +30,7 @@ from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.runtime.devices.driver_faults import convert_driver_faults
 from neurald.runtime.devices.local import cpu_device
-from neurald.runtime.execution.background.lanes import lane
+from neurald.runtime.execution.lanes import lane
 from neurald.runtime.execution.verification.captured_run import (
     CapturedRun,
     Copies,

@@ -38,7 +38,7 @@ def calibrate(
     from neurald.hal.errors import Error
     from neurald.runtime.costs import store
     from neurald.runtime.costs.calibration import calibrate
-    from neurald.runtime.execution.measurement.step_calibration import with_step
+    from neurald.runtime.execution.step_calibration import with_step
     from neurald.service.console.cost_tables import describe_costs, show_costs
     from neurald.service.console.device_choice import find_devices
     from neurald.service.console.output import note, progress, write_json

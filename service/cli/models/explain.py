@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from neurald.hal.device import Device
     from neurald.hal.model.model import Model
-    from neurald.runtime.execution.measurement.profile import StepProfile
+    from neurald.runtime.execution.profile import StepProfile
     from neurald.runtime.explain.explanation import Explanation
     from neurald.runtime.explain.records import StepExplanation
     from neurald.runtime.partitioning.options import Partitioning

@@ -17,7 +17,7 @@ from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType, Preference
 from neurald.hal.records import replace
-from neurald.runtime.execution.measurement.profile import StepProfile
+from neurald.runtime.execution.profile import StepProfile
 from neurald.runtime.explain.explanation import Explanation, explain
 from neurald.runtime.explain.html import embedded_json, page_document
 from neurald.runtime.partitioning.options import Partitioning

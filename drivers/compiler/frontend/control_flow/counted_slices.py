@@ -9,6 +9,7 @@ from functools import partial
 
 import numpy as np
 
+from neurald.drivers.compiler.frontend.control_flow.data_lengths import DataLengths
 from neurald.drivers.compiler.frontend.control_flow.flat_graph import (
     CONCATENATIONS,
     SLICES,
@@ -21,7 +22,6 @@ from neurald.drivers.compiler.frontend.control_flow.flat_graph import (
 from neurald.drivers.compiler.frontend.control_flow.structured_model import (
     Update,
 )
-from neurald.drivers.compiler.frontend.lengths.data_lengths import DataLengths
 from neurald.drivers.compiler.frontend.lengths.symbolic_integers import (
     Sum,
 )

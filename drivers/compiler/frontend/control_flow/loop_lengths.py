@@ -3,6 +3,7 @@
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any
 
+from neurald.drivers.compiler.frontend.control_flow.data_lengths import DataLengths
 from neurald.drivers.compiler.frontend.control_flow.flat_graph import (
     FlatGraph,
     ShapeChanges,
@@ -10,7 +11,6 @@ from neurald.drivers.compiler.frontend.control_flow.flat_graph import (
 from neurald.drivers.compiler.frontend.control_flow.structured_model import (
     LengthUpdate,
 )
-from neurald.drivers.compiler.frontend.lengths.data_lengths import DataLengths
 from neurald.drivers.compiler.ir.extents.extent import Extent, number_of, same_length
 from neurald.drivers.compiler.ir.value import Shape
 

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from neurald.drivers.compiler.frontend.control_flow.counted_slices import CountedSlices
+from neurald.drivers.compiler.frontend.control_flow.data_lengths import DataLengths
 from neurald.drivers.compiler.frontend.control_flow.flat_graph import (
     CONCATENATIONS,
     RESHAPES,
@@ -47,7 +48,6 @@ from neurald.drivers.compiler.frontend.control_flow.structured_model import (
     StructuredModel,
     WhileLoop,
 )
-from neurald.drivers.compiler.frontend.lengths.data_lengths import DataLengths
 from neurald.drivers.compiler.frontend.lengths.symbolic_integers import (
     INTEGER_TYPES,
     sums_of_result,

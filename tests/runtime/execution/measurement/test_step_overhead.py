@@ -14,7 +14,7 @@ from support.models.small import branching_model
 import neurald as nd
 from neurald.runtime.costs import store
 from neurald.runtime.execution.measurement import step_overhead
-from neurald.runtime.execution.measurement.step_clock import StepClock
+from neurald.runtime.execution.program.step_clock import StepClock
 
 _KINDS = (nd.OperationType.TANH, nd.OperationType.LOGISTIC)
 

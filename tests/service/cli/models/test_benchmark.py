@@ -13,7 +13,7 @@ import neurald as nd
 from neurald.hal.device import KernelTime
 from neurald.hal.errors import DeadObject
 from neurald.runtime.compilation import Compilation
-from neurald.runtime.execution.measurement.profile import StepProfile
+from neurald.runtime.execution.profile import StepProfile
 from neurald.service.console.measurement import BoundExecution
 from neurald.service.demo.digits import MODEL
 

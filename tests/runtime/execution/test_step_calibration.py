@@ -8,7 +8,7 @@ from neurald.drivers.sample.prepared_model import SamplePreparedModel
 from neurald.hal.device import PrepareOptions
 from neurald.hal.model.model import Model
 from neurald.runtime.costs.table import Average, CostTable
-from neurald.runtime.execution.measurement.step_calibration import with_step
+from neurald.runtime.execution.step_calibration import with_step
 
 Op = nd.OperationType
 EARLIER = CostTable(step=Average(seconds=1.0))
