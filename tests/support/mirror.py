@@ -89,6 +89,7 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/compiler/frontend/constant_operations.py": "tests/drivers/compiler/frontend/test_graph_builder.py",
     "drivers/compiler/frontend/control_flow/counted_slices.py": "tests/drivers/compiler/frontend/control_flow/test_structuring.py",
     "drivers/compiler/frontend/control_flow/data_lengths.py": "tests/drivers/cpu/data_dependent/test_growing_model.py",
+    "drivers/compiler/frontend/control_flow/float_ranges.py": "tests/drivers/cpu/data_dependent/test_growing_model.py",
     "drivers/compiler/frontend/control_flow/growing_layouts.py": "tests/drivers/cpu/data_dependent/test_growing_model.py",
     "drivers/compiler/frontend/control_flow/loop_lengths.py": "tests/drivers/cpu/data_dependent/test_growing_model.py",
     "drivers/compiler/frontend/control_flow/structured_model.py": "tests/drivers/compiler/frontend/control_flow/test_structuring.py",

@@ -21,7 +21,7 @@ from neurald.drivers.compiler.ir.complex_numbers import (
     part_type,
     value_shape,
 )
-from neurald.drivers.compiler.ir.extents.extent import Extent
+from neurald.drivers.compiler.ir.extents.extent import Extent, has_extents
 from neurald.drivers.compiler.ir.graph import Graph
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.string_references import StringConstants, is_string, stored_dtype
@@ -294,6 +294,10 @@ def _output_shapes(call: Call) -> tuple[Shape, ...]:
     try:
         return DEFINITIONS[call.binding.type].output_shapes(call)
     except UnknownValue as error:
+        results = [operand for name in call.binding.outputs for operand in call.operands(name)]
+        if results and all(has_extents(operand.dimensions or ()) for operand in results):
+            # The program sets these lengths.
+            return tuple(operand.dimensions or () for operand in results)
         raise Unsupported(
             f"the shape of the result depends on {error}, which is not known before execution"
         ) from None

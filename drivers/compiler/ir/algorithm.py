@@ -154,15 +154,18 @@ class RunningSum(Struct, frozen=True, kw_only=True):
     """Adds elements along the second of three axes.
 
     Input and output: (outer, length, inner), FLOAT32, FLOAT64, INT32 or INT64. Each element of the
-    output is the sum of those before it, in any order of additions, and of itself.
+    output is the sum of those before it and of itself.
 
     Attributes:
+        is_ordered: True if each element is added to the sum of those before it, whose rounding
+            errors add up; else additions are in any order.
         is_exclusive: True if the element itself is not added.
         is_reverse: True if the elements after it are added, instead of those before it.
     """
 
-    is_exclusive: bool
-    is_reverse: bool
+    is_exclusive: bool = False
+    is_reverse: bool = False
+    is_ordered: bool = False
 
 
 #: The number of products that a `RescaledProduct` computes at once, if there are several.

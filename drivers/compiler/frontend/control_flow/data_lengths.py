@@ -21,6 +21,7 @@ from neurald.drivers.compiler.frontend.control_flow.flat_graph import (
     ShapeChanges,
     arithmetic_inputs,
 )
+from neurald.drivers.compiler.frontend.control_flow.float_ranges import float_range_count
 from neurald.drivers.compiler.frontend.control_flow.structured_model import (
     Copy,
     LengthUpdate,
@@ -39,7 +40,7 @@ from neurald.drivers.compiler.ir.value import Shape
 from neurald.hal.errors import BadData
 from neurald.hal.model.graph import Operation
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Lifetime
+from neurald.hal.model.types import Lifetime, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
 from neurald.hal.records import replace
@@ -135,6 +136,9 @@ class DataLengths:
         """Adds an operation whose shape follows from integers that are data."""
         ways = [lambda: self._with_symbols(operation, graph, origin)]
         if operation.type is OperationType.TFLITE_RANGE:
+            if self._flat.operands[operation.outputs[0]].type is OperandType.TENSOR_FLOAT32:
+                self._with_hints([lambda: self._add_counted(operation, graph, origin)])
+                return
             ways.insert(0, lambda: self._with_symbols(operation, graph, origin, _RANGE_HINTS))
         if operation.type in STRIDED_SLICES:
             ways.insert(0, lambda: self._add_consecutive(operation, graph, origin))
@@ -181,6 +185,16 @@ class DataLengths:
         if self._settle(list(lengths.values()), shapes[0], declared):
             shapes = self._shapes(operation, lengths)
         self.append(self._with_lengths(operation, lengths), shapes, graph, origin)
+
+    def _add_counted(self, operation: Operation, graph: int, origin: int) -> None:
+        """Adds a RANGE of floats, whose number of elements is computed first."""
+        if any(self._flat.operands[operation.outputs[0]].dimensions or ()):
+            raise ShapeChanges("the result of TFLITE_RANGE must have a length that depends on data")
+        count = float_range_count(
+            operation, self._flat, lambda added, shapes: self.append(added, shapes, graph, origin)
+        )
+        # Counts that are negative or too large to be a length are those of errors.
+        self.append(operation, ((self._extent_of(Sum(0, (((count, 0), 1),))),),), graph, origin)
 
     def _needed(self, operation: Operation, lengths: Mapping[int, Array]) -> int | None:
         """Returns the next unknown input that the shapes of the results depend on.

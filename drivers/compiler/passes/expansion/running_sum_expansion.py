@@ -25,6 +25,8 @@ def expand_running_sums(graph: Graph) -> None:
 def _expanded(node: Node) -> list[Node]:
     if not isinstance(node, Procedure) or not isinstance(node.algorithm, RunningSum):
         return [node]
+    if node.algorithm.is_ordered:
+        return [node]
     algorithm, (source,) = node.algorithm, node.inputs
     part = Graph(inputs=[], outputs=[])
     builder = Builder(part, _no_operand)

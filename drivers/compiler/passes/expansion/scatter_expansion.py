@@ -42,7 +42,9 @@ def procedure_unsupported_reason(graph: Graph) -> str:
     `running_sum_expansion` expands running sums, `key_search_expansion` searches of keys.
     """
     for node in graph.nodes:
-        if not isinstance(node, Procedure) or isinstance(node.algorithm, RunningSum | KeySearch):
+        if not isinstance(node, Procedure) or isinstance(node.algorithm, KeySearch):
+            continue
+        if isinstance(node.algorithm, RunningSum) and not node.algorithm.is_ordered:
             continue
         if not isinstance(node.algorithm, Scatter):
             return f"{type(node.algorithm).__name__.lower()} is computed step by step, for which there is no kernel"

@@ -1,8 +1,9 @@
 """Running sums along an axis.
 
-If further axes follow, vectors of neighbours are added one after the other. Otherwise, a vector of
-elements becomes sums of its first ones, in steps of 1, 2, 4, …, and the sum of all elements before
-it is added. These sums depend on each other by one addition only.
+If further axes follow, vectors of neighbours are added one after the other. So are elements of a
+row if their order matters. Otherwise, a vector of elements becomes sums of its first ones, in steps
+of 1, 2, 4, …, and the sum of all elements before it is added. These sums depend on each other by
+one addition only.
 """
 
 from collections.abc import Sequence
@@ -140,7 +141,7 @@ class _SumWriter:
 
     def _scan(self, start: str) -> None:
         code, lanes = self._code, self._lanes
-        whole = self._length // lanes * lanes
+        whole = 0 if self._algorithm.is_ordered else self._length // lanes * lanes
         carry = self._first(1)
         if isinstance(whole, Extent) or whole:
             first = [(self._kind(lanes), self._first(lanes))]

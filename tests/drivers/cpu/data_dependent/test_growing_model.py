@@ -5,7 +5,7 @@ import logging
 import threading
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -474,6 +474,46 @@ def test_ranges_all_of_whose_inputs_are_data(
     for numbers in ((9, -9, -4), (6, 6, 2)):
         (found,) = compilation.run(*(np.array(each, kind.lower()) for each in numbers))
         assert found.tolist() == list(range(*numbers))
+
+
+def test_ranges_of_floats_that_are_data(compiles_here: None, caplog: pytest.LogCaptureFixture) -> None:
+    """Elements are sums in order, as those of the reference, and errors are reported."""
+    caplog.set_level(logging.INFO)
+    file = TfliteModel()
+    graph = file.subgraph()
+    inputs = [graph.tensor((), has_rank=True) for _ in range(3)]
+    output = graph.tensor((1,), shape_signature=(-1,))
+    graph.operator("RANGE", inputs, [output], "RangeOptions")
+    graph.inputs, graph.outputs = inputs, [output]
+    model = nd.load_tflite(file.build())
+
+    def found(device: nd.Device) -> Callable[..., Array]:
+        builder = nd.CompilationBuilder(model, [device])
+        builder.set_caching(None)
+        run = builder.finish().run
+        return lambda *numbers: run(*(np.array(each, np.float32) for each in numbers))[0]
+
+    compiled, expected = found(CpuDevice()), found(ReferenceDevice())
+    good = [(0, 10, 1), (0, 1, 0.1), (3, -50, -0.7), (0.1, 700, 1 / 3), (5, 5, 2), (5, 5, -2), (1, 1.5, 9)]
+    random = np.random.default_rng(5)
+    for _ in range(20):
+        start, step = random.uniform(-9, 9, 2)
+        good.append((start, start + step * random.uniform(0, 90), step))
+    for numbers in good:
+        np.testing.assert_array_equal(compiled(*numbers), expected(*numbers))
+    assert "on references" not in caplog.text
+    for numbers in (
+        (0, 1, 0),
+        (1, 1, 0),
+        (0, -1, 2),
+        (0, np.inf, 1),
+        (0, np.nan, 1),
+        (0, 1e30, 1),
+        (0, -0.5, 1),
+    ):
+        for run in (compiled, expected):
+            with pytest.raises(Error):
+                run(*numbers)
 
 
 def test_open_lengths_of_models_with_loops() -> None:

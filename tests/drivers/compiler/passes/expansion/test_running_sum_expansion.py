@@ -22,3 +22,12 @@ def test_expanded_sums_equal_the_interpreter(length: int, is_reverse: bool, is_e
         assert not procedure_unsupported_reason(graph)
         assert changes(graph, expand_running_sums)
         assert set(kinds(graph)) == {"Compute"}
+
+
+def test_ordered_sums_stay() -> None:
+    builder = GraphBuilder()
+    source, rule = builder.input(1, 9, 1), RunningSum(is_ordered=True)
+    graph = builder.finish(builder.procedure(rule, source, output=source.shape, type=source.type))
+    assert procedure_unsupported_reason(graph)
+    expand_running_sums(graph)
+    assert set(kinds(graph)) == {"Procedure"}

@@ -8,6 +8,7 @@ from neurald.drivers.compiler.analysis.interpreter import Array
 from neurald.drivers.compiler.ir.algorithm import RunningSum
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.target.target import Target
+from neurald.hal.records import replace
 
 generator = np.random.default_rng(21)
 RULES = [
@@ -49,6 +50,20 @@ def test_floats(target: Target) -> None:
         for kind in (np.float32, np.float64)
     ]
     expect_same(cases, target, close)
+
+
+@pytest.mark.parametrize("target", list(TARGETS.values()), ids=lambda target: target.name)
+def test_ordered_sums_round_as_one_after_another(target: Target) -> None:
+    expect_same(
+        [
+            _case(replace(rule, is_ordered=True), generator.standard_normal(shape).astype(kind))
+            for rule in RULES
+            for shape in SHAPES
+            for kind in (np.float32, np.float64)
+        ],
+        target,
+        np.testing.assert_array_equal,
+    )
 
 
 @pytest.mark.parametrize("target", list(TARGETS.values()), ids=lambda target: target.name)
