@@ -46,6 +46,11 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
+def inputs_and_outputs(inputs: int, outputs: int) -> str:
+    """Returns both numbers, such as `2 inputs and 1 output`."""
+    return f"{counted(inputs, 'input')} and {counted(outputs, 'output')}"
+
+
 def listed(words: Sequence[str], last: str = "and") -> str:
     """Returns words with commas, and with another word before the last one: `a, b and c`."""
     return f" {last} ".join([each for each in (", ".join(words[:-1]), words[-1]) if each])

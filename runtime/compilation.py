@@ -51,6 +51,7 @@ from neurald.runtime.execution.binding.arrays import (
     InputShapes,
     OutputShapes,
     contiguous,
+    input_label,
     may_have_shape,
 )
 
@@ -507,8 +508,7 @@ class Compilation(Unpicklable):
 
             self._required = required_inputs(self.model.main)
         if self.model.inputs[position] in self._required:
-            name = self.model.input_names[position] if self.model.input_names else ""
-            raise WrongType(f"input {position}{f' ({name!r})' * bool(name)} is None; an array is expected")
+            raise WrongType(f"{input_label(self.model, position)} is None; an array is expected")
 
     def _run_arrays(self, arrays: Sequence[Any]) -> list[Array]:
         inputs = self._checked(arrays)

@@ -12,7 +12,7 @@ from neurald.hal.api_arguments import integer, number
 from neurald.hal.buffers.coherent_memory import HOST, CoherentMemory
 from neurald.hal.buffers.tracked_buffer import Role, described_operand
 from neurald.hal.device import BufferDescription, BufferRole, Device
-from neurald.hal.errors import BadData, BadState, Error, OpFailed, UnexpectedNull
+from neurald.hal.errors import BadData, BadState, Error, OpFailed
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.device_buffer import DeviceBuffer
 from neurald.hal.model.graph import Operand
@@ -23,6 +23,7 @@ from neurald.hal.wording import counted
 from neurald.runtime.compilation import Compilation
 from neurald.runtime.devices.driver_faults import checked, convert_driver_faults
 from neurald.runtime.execution.binding.device_memory import DeviceMemory
+from neurald.runtime.execution.compiled_model import require_compiled
 from neurald.runtime.plan.plan import CompoundBody, ExecutionPlan, IfStep, StepRole, WhileStep
 
 _LOGGER = logging.getLogger(__name__)
@@ -92,10 +93,7 @@ class MemoryDesc(Unpicklable):
 
     def _add(self, compilation: Compilation, index: int, probability: float, *, is_output: bool) -> Self:
         self._require_open()
-        if compilation is None:
-            raise UnexpectedNull("compilation is None; what CompilationBuilder.finish returns is expected")
-        if not isinstance(compilation, Compilation):
-            raise BadState(f"{type(compilation).__name__} is not a compilation that finish() has completed")
+        require_compiled(compilation)
         index, probability = integer(index, "the index"), number(probability, "the probability")
         role = Role(owner=compilation, index=index, is_output=is_output)
         model = compilation.model

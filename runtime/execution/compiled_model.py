@@ -69,8 +69,11 @@ def require_compiled(compilation: object) -> None:
         BadState: it is anything else, such as an unfinished compilation.
     """
     if compilation is None:
-        raise UnexpectedNull("compilation is None; what CompilationBuilder.finish returns is expected")
+        raise UnexpectedNull("the compilation is None; what CompilationBuilder.finish() returns is expected")
     # Checked by attributes: isinstance() with the Protocol would dominate the cost of creating an
     # execution.
     if not (hasattr(compilation, "executor") and hasattr(compilation, "recovery")):
-        raise BadState(f"{type(compilation).__name__} is not a compilation that finish() has completed")
+        raise BadState(
+            f"the compilation is a {type(compilation).__name__}; what CompilationBuilder.finish() returns is "
+            "expected"
+        )

@@ -174,6 +174,9 @@ def _devices(wanted: tuple[str | Device, ...] | None) -> list[Device] | None:
 
 def _remedy(name: str) -> str:
     """Says what to do if a name is that of a driver whose device is not listed."""
+    _, at, place = name.partition("@")
+    if at and place in driver_names():
+        return f". {name} is a device of a daemon: `neurald driver {place}` starts it"
     if name not in driver_names():
         return ""
     return (

@@ -41,7 +41,7 @@ def ls(directory: _Directory = None, json: _Json = False) -> None:
 def verify(directory: _Directory = None, json: _Json = False) -> None:
     """Checks every entry as if it were used, and reports damaged ones."""
     from neurald.hal.errors import BadData
-    from neurald.service.console.output import status
+    from neurald.service.console.output import status, write_line
 
     found = _open(directory)
     with status("reading the cache", quiet=json):
@@ -54,6 +54,8 @@ def verify(directory: _Directory = None, json: _Json = False) -> None:
             f"{damaged} of {len(entries)} entries {are} damaged and will not be used; "
             "`neurald cache prune --damaged` removes them"
         )
+    if not json:
+        write_line("no entry is damaged")
 
 
 @cache.command(help="Remove entries, and files that dead processes left.")

@@ -81,6 +81,9 @@ def _created(name: str) -> nd.Device:
         known = {device.name: device for device in nd.devices()}
         if name in known:
             return known[name]
+        _, at, place = name.partition("@")
+        if at and place in driver_names():
+            raise BadData(f"no daemon serves the device {name!r}; `neurald driver {place}` starts one")
         raise BadData(
             f"there is no device {name!r}; expected a device ({', '.join(known)}), a driver "
             f"({', '.join(driver_names())}), or the address of a daemon (unix:///path or host:port)"

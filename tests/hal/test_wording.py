@@ -1,10 +1,22 @@
 """Tests of words of messages."""
 
-from neurald.hal.wording import MAX_DESCRIBED, counted, described, listed, printable, text_of
+from neurald.hal.wording import (
+    MAX_DESCRIBED,
+    counted,
+    described,
+    inputs_and_outputs,
+    listed,
+    printable,
+    text_of,
+)
 
 
 def test_numbers_agree_with_their_nouns() -> None:
     assert [counted(count, "input") for count in (0, 1, 2)] == ["0 inputs", "1 input", "2 inputs"]
+
+
+def test_both_numbers_agree_with_their_nouns() -> None:
+    assert inputs_and_outputs(1, 2) == "1 input and 2 outputs"
 
 
 def test_lists_have_another_word_before_the_last_one() -> None:

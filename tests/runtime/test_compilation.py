@@ -204,6 +204,16 @@ def test_the_error_for_a_name_shows_the_enumeration_member() -> None:
         builder.set_priority("HIGH")  # type: ignore[arg-type]
 
 
+def test_errors_of_arguments_name_the_input() -> None:
+    compilation = nd.CompilationBuilder(nd.load_tflite(MODEL), [CpuDevice(compiles=False)]).finish()
+    with pytest.raises(
+        nd.Error, match=r"^input 0 \('image'\) has shape \[8, 8\]; \[1, 8, 8, 1\] is declared$"
+    ):
+        compilation.run(np.zeros((8, 8), np.uint8))
+    with pytest.raises(nd.Error, match=r"^input 0 \('image'\) is None; an array is expected$"):
+        compilation.run(None)
+
+
 def test_representations_are_short() -> None:
     model = nd.load_tflite(MODEL)
     compilation = nd.CompilationBuilder(model).finish()

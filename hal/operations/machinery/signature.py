@@ -16,6 +16,7 @@ from neurald.hal.model.graph import Operand, Operation
 from neurald.hal.model.numbering import operand_name
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FeatureLevel, Lifetime, OperandType
+from neurald.hal.wording import inputs_and_outputs, listed
 
 #: Maximum rank of any operand. Android NN sets no limit, and its conformance tests use up to 10.
 MAX_RANK = 16
@@ -496,8 +497,13 @@ def _wrong_count(operation: Operation, forms: Sequence[Form]) -> str:
     more = " or more" if any(p.variadic for form in forms for p in form.inputs) else ""
     outputs = sorted({len(form.outputs) for form in forms})
     more_out = " or more" if any(p.variadic for form in forms for p in form.outputs) else ""
+    has = inputs_and_outputs(len(operation.inputs), len(operation.outputs))
     return (
-        f"{operation.type.name} has {len(operation.inputs)} inputs and {len(operation.outputs)} outputs; "
-        f"{' or '.join(map(str, allowed))}{more} inputs and "
-        f"{' or '.join(map(str, outputs))}{more_out} outputs are expected"
+        f"{operation.type.name} has {has}; {_any_of(allowed, more, 'input')} and "
+        f"{_any_of(outputs, more_out, 'output')} are expected"
     )
+
+
+def _any_of(counts: Sequence[int], more: str, noun: str) -> str:
+    is_one = list(counts) == [1] and not more
+    return f"{listed([str(count) for count in counts], 'or')}{more} {noun}{'' if is_one else 's'}"

@@ -62,12 +62,21 @@ class OutputShapes:
         are_known = all(operand.is_fully_specified for operand in (*declared, *results))
         if are_known and inputs == tuple([operand.dimensions for operand in declared]):
             return tuple([operand.dimensions for operand in results])
-        from neurald.hal.validation.shape_inference import bind_operations, infer_shapes
+        from neurald.hal.validation.shape_inference import bind_operations, infer_shapes, merge
 
         graph = model.main
+        for position, (operand, shape) in enumerate(zip(declared, inputs, strict=True)):
+            if shape is not None:
+                merge(operand.dimensions, shape, input_label(model, position))
         given = {index: shape for index, shape in zip(model.inputs, inputs, strict=True) if shape is not None}
         shapes = infer_shapes(model, graph, bind_operations(graph), given)
         return tuple([shapes.get(index, graph.operands[index].dimensions) for index in model.outputs])
+
+
+def input_label(model: Model, position: int) -> str:
+    """Returns how messages refer to an input of a model: by position, and by name if it has one."""
+    name = model.input_names[position] if model.input_names else ""
+    return f"input {position} ({name!r})" if name else f"input {position}"
 
 
 def contiguous(value: Any, operand_type: OperandType, position: int) -> Array:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from neurald.hal.errors import BadData
 from neurald.hal.records import replace
 from neurald.hal.validation.model_rules import MAX_OPERANDS, MAX_OPERATIONS
+from neurald.hal.wording import inputs_and_outputs
 from neurald.runtime.tflite.file.flatbuffer import INT32
 from neurald.runtime.tflite.file.schema import OMITTED, Operator, Tensor, TfliteSubgraph
 from neurald.runtime.tflite.file.schema_enums import BuiltinOperator, BuiltinOptions2
@@ -75,7 +76,7 @@ class _Caller:
         """Adds the operators of a decomposition."""
         if len(composite.inputs) != len(inner.inputs) or len(composite.outputs) != len(inner.outputs):
             raise BadData(
-                f"{composite} has {len(composite.inputs)} inputs and {len(composite.outputs)} outputs; its "
+                f"{composite} has {inputs_and_outputs(len(composite.inputs), len(composite.outputs))}; its "
                 f"decomposition has {len(inner.inputs)} and {len(inner.outputs)}"
             )
         mapped = {OMITTED: OMITTED}

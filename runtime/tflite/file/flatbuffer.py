@@ -62,10 +62,12 @@ class Flatbuffer:
         self.data = data
         self.size = data.nbytes
         if self.size < 8:
-            raise BadData(f"a file of {self.size} bytes is too short for a header")
+            raise BadData(f"it is not a .tflite file: {self.size} bytes are too few for a header")
         found = bytes(data[4:8])
         if found != identifier:
-            raise BadData(f"the file has the identifier {found!r}; {identifier!r} is expected")
+            raise BadData(
+                f"it is not a .tflite file: its identifier is {found!r}; {identifier!r} is expected"
+            )
         self._bytes_left = min(_MAX_READS_PER_BYTE * self.size, _MAX_READ_BYTES)
         self._tables_left = MAX_TABLES
         self._vtables: dict[int, _Vtable] = {}

@@ -363,7 +363,7 @@ def test_the_driver_refuses_operands_that_violate_its_signature(vendor: nd.Devic
     builder.add_operation(builder.extension_operation_type(NAME, 0), [source], [gray])
     builder.identify_inputs_and_outputs([source], [gray])
     model = builder.finish()
-    with pytest.raises(BadData, match="has 1 inputs and 1 outputs; 2 inputs"):
+    with pytest.raises(BadData, match="has 1 input and 1 output; 2 inputs"):
         compiled(model, [vendor])
     with pytest.raises(BadData, match="expected rgb or bgr"):
         compiled(gray_model([vendor], data=b"cmyk"), [vendor])

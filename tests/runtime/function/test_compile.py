@@ -32,6 +32,8 @@ def test_devices_by_name_or_object() -> None:
         nd.compile(content, "gpu9")
     with pytest.raises(nd.UnavailableDevice, match=r"nd\.open_device\('reference'\) opens its device"):
         nd.compile(content, "reference")
+    with pytest.raises(nd.UnavailableDevice, match="a daemon: `neurald driver reference` starts it"):
+        nd.compile(content, "reference@reference")
 
 
 def test_startup() -> None:

@@ -293,7 +293,7 @@ def ends(**fields: Any) -> Spoil:
 @sweep(
     ("spoil", "message"),
     [
-        (whole(identifier=b"TFL2"), "identifier b'TFL2'; b'TFL3' is expected"),
+        (whole(identifier=b"TFL2"), "its identifier is b'TFL2'; b'TFL3' is expected"),
         (whole(version=2), "schema version 2; 3 is expected"),
         (whole(version=2**32 - 1), "schema version 4294967295"),
         (whole(graphs=[], signatures=[]), "no subgraph"),
@@ -321,7 +321,10 @@ def ends(**fields: Any) -> Spoil:
         (wiring(0, inputs=(-1, 3)), "input 0 is omitted"),
         (wiring(0, outputs=(-1,)), "refers to tensor -1"),
         (wiring(0, outputs=(4,)), "refers to tensor 4"),
-        (wiring(1, outputs=()), "operator 1 TANH: it has 1 inputs and 0 outputs"),
+        (
+            wiring(1, outputs=()),
+            "operator 1 TANH: it has 1 input and 0 outputs; 1 input and 1 output are expected",
+        ),
         (wiring(0, outputs=(1, 1)), "which already has a value"),
         (wiring(1, outputs=(1,)), "operator 1 TANH writes tensor 1 'y', which already has a value"),
         (wiring(0, outputs=(0,)), "operator 0 ADD writes tensor 0 'x', which already has a value"),

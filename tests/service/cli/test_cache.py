@@ -148,6 +148,7 @@ class TestVerify:
     def test_all_is_well(self, filled: Path) -> None:
         document = invoke_json("cache", "verify")
         assert [found["damage"] for found in document["entries"]] == [""] * 3
+        assert invoke("cache", "verify").stdout.endswith("no entry is damaged\n")
 
     def test_wrong_arguments(self, filled: Path) -> None:
         damage(filled, 1)

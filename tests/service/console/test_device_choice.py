@@ -69,5 +69,7 @@ def test_names_that_nothing_has(directory: Path, monkeypatch: pytest.MonkeyPatch
     for name in ("adder@other", "other@asked", "@asked", "adder@", "adder@../neurald/asked"):
         with pytest.raises(BadData, match="there is no device"):
             find_devices([name])
+    with pytest.raises(BadData, match=r"no daemon serves.*`neurald driver reference` starts one"):
+        find_devices(["reference@reference"])
     with pytest.raises(UnavailableDevice, match="no driver daemon listens"):
         find_devices(["127.0.0.1:1"])

@@ -14,6 +14,7 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FusedActivation, OperandType, PaddingScheme
 from neurald.hal.operations.machinery.signature import MAX_RANK
+from neurald.hal.wording import counted, inputs_and_outputs
 from neurald.runtime.tflite.file.options import OPTIONS, Options, options_name
 from neurald.runtime.tflite.file.schema import Operator
 from neurald.runtime.tflite.file.schema_enums import ActivationFunctionType, Padding
@@ -145,8 +146,9 @@ class Legalization(Struct, frozen=True, kw_only=True):
             BadData: its description in the file is invalid.
         """
         if not _fits(len(operator.inputs), self.inputs) or not _fits(len(operator.outputs), self.outputs):
+            has = inputs_and_outputs(len(operator.inputs), len(operator.outputs))
             raise UnsupportedFeature(
-                f"it has {len(operator.inputs)} inputs and {len(operator.outputs)} outputs"
+                f"it has {has}; {_allowed(self.inputs, 'input')} and {_allowed(self.outputs, 'output')} are expected"
             )
         if self.options is None:
             return {}
@@ -161,6 +163,15 @@ class Legalization(Struct, frozen=True, kw_only=True):
 def _fits(count: int, limits: tuple[int, int] | None) -> bool:
     least, most = limits or (1, count)
     return least <= count <= most
+
+
+def _allowed(limits: tuple[int, int] | None, noun: str) -> str:
+    if limits is None:
+        return f"1 or more {noun}s"
+    least, most = limits
+    if least == most:
+        return counted(least, noun)
+    return f"{least} {'or' if most == least + 1 else 'to'} {most} {noun}s"
 
 
 def unary(operation_type: OperationType) -> LegalizationRule:

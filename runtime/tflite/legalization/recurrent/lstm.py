@@ -3,6 +3,7 @@
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FusedActivation, OperandType
+from neurald.hal.wording import inputs_and_outputs
 from neurald.runtime.tflite.file.options import Options
 from neurald.runtime.tflite.file.schema import Operator
 from neurald.runtime.tflite.file.schema_enums import BuiltinOperator, LSTMKernelType
@@ -100,7 +101,7 @@ def basic_lstm(graph: SubgraphBuilder, operator: Operator, options: Options) -> 
     """
     if len(operator.inputs) != 5 or len(operator.outputs) != 4:
         raise UnsupportedFeature(
-            f"it has {len(operator.inputs)} inputs and {len(operator.outputs)} outputs; the basic cell has "
+            f"it has {inputs_and_outputs(len(operator.inputs), len(operator.outputs))}; the basic cell has "
             "5 and 4"
         )
     values, last, weights, bias, cell = (graph.input(operator, position) for position in range(5))

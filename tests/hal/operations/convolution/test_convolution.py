@@ -168,7 +168,7 @@ def test_levels(inputs: list[Given], output: Operand, level: FeatureLevel) -> No
         ((0, 3, 0, 0, 1, 1, 0, False, 8, 1), "window of width 9 .* of width 5 with padding 0 and 3"),
         ((0, 1, 1, 0), r"padding_scheme of CONV_2D\) is 0; 1 \(SAME\) or 2 \(VALID\)"),
         ((SAME, 0, 1, 0), r"stride_width of CONV_2D\) is 0"),
-        ((SAME, 1, 1, 0, False, 1), "CONV_2D has 9 inputs and 1 outputs; 7 or 8 or 10 or 11 or 13 inputs"),
+        ((SAME, 1, 1, 0, False, 1), "CONV_2D has 9 inputs and 1 output; 7, 8, 10, 11 or 13 inputs"),
         ((0, 0, 0, 0, 1, 1, 0, False, 1), "CONV_2D has 12 inputs"),
         ((SAME, 1, 1, 0, 0), r"operand 7 \(nchw of CONV_2D\) has type INT32; BOOL is expected"),
         ((SAME, 1, 1, 0, True), "filter of CONV_2D. has depth 2 and operand 0 .input of CONV_2D. has 5"),

@@ -133,7 +133,7 @@ def test_levels(inputs: list[Given], output: Operand, level: FeatureLevel) -> No
         ((3, 1, 1, 2, 0), "padding_scheme of DEPTHWISE_CONV_2D. is 3"),
         ((0, 0, 0, 0, 1, 1, 2, 0, False, 5, 1), "a window of width 6 does not fit on an image of width 5"),
         ((SAME, 1, 1, 2, 0, False, 0, 1), "dilation_width of DEPTHWISE_CONV_2D. is 0"),
-        ((SAME, 1, 1, 2, 0, False, 1), "has 10 inputs and 1 outputs; 8 or 9 or 11 or 12 or 14 inputs"),
+        ((SAME, 1, 1, 2, 0, False, 1), "has 10 inputs and 1 output; 8, 9, 11, 12 or 14 inputs"),
     ],
 )
 def test_bad_parameters(parameters: tuple[int, ...], message: str) -> None:

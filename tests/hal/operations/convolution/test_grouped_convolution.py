@@ -188,5 +188,5 @@ def test_refuses_activations_and_channel_dimensions() -> None:
 def test_level_and_counts() -> None:
     inputs = small_inputs((1, 3, 3, 4), (4, 2, 2, 2), 2)
     assert level_of(GROUPED, inputs, wanted(FLOAT32)) == FeatureLevel.LEVEL_3
-    with pytest.raises(BadData, match=r"GROUPED_CONV_2D has 8 inputs and 1 outputs; 9 or 12 inputs"):
+    with pytest.raises(BadData, match=r"GROUPED_CONV_2D has 8 inputs and 1 output; 9 or 12 inputs"):
         level_of(GROUPED, inputs[:-1], wanted(FLOAT32))

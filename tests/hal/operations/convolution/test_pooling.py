@@ -220,7 +220,7 @@ def test_refuses_other_arguments() -> None:
         evaluate(NORM, [data, *scalars(VALID, 1, 1, 1, 1, 7)], output)
     with pytest.raises(BadData, match=r"padding_scheme of L2_POOL_2D\) is 0; 1 \(SAME\)"):
         evaluate(NORM, [data, *scalars(0, 1, 1, 1, 1, NONE)], output)
-    with pytest.raises(BadData, match=r"L2_POOL_2D has 9 inputs and 1 outputs; 7 or 8 or 10 or 11 inputs"):
+    with pytest.raises(BadData, match=r"L2_POOL_2D has 9 inputs and 1 output; 7, 8, 10 or 11 inputs"):
         evaluate(NORM, [data, *scalars(0, 0, 0, 0, 1, 1, 1, 1)], output)
     quantized = given(OperandType.TENSOR_QUANT8_ASYMM, np.zeros((1, 2, 2, 1)), 1.0)
     with pytest.raises(BadData, match=r"TENSOR_QUANT8_ASYMM; TENSOR_FLOAT32 or TENSOR_FLOAT16 is expected"):

@@ -245,7 +245,7 @@ def test_refuses_channel_dimensions() -> None:
 def test_level_counts_and_unknown_values() -> None:
     arguments = small_inputs()
     assert level_of(TRANSPOSE, arguments, wanted(FLOAT32)) == FeatureLevel.LEVEL_3
-    with pytest.raises(BadData, match=r"TRANSPOSE_CONV_2D has 10 inputs and 1 outputs; 9 or 11 inputs"):
+    with pytest.raises(BadData, match=r"TRANSPOSE_CONV_2D has 10 inputs and 1 output; 9 or 11 inputs"):
         level_of(TRANSPOSE, [*arguments, *scalars(False)], wanted(FLOAT32))
     arguments[3] = unknown(arguments[3])
     with pytest.raises(UnknownValue):

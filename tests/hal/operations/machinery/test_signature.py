@@ -126,7 +126,7 @@ def test_counts_may_be_listed() -> None:
     data = operand(FLOAT32, 2)
     assert match([data], [data], form).inputs == {"input": (0,)}
     assert match([data, SCALAR, SCALAR], [data], form).inputs["y"] == (2,)
-    with pytest.raises(BadData, match=r"ADD has 2 inputs and 1 outputs; 1 or 3 inputs and 1 outputs"):
+    with pytest.raises(BadData, match=r"ADD has 2 inputs and 1 output; 1 or 3 inputs and 1 output"):
         match([data, SCALAR], [data], form)
 
 
@@ -149,9 +149,9 @@ def test_constants_are_required_once_values_are_known() -> None:
 @sweep(
     ("inputs", "outputs", "forms", "message"),
     [
-        (3, 1, (FORM,), r"ADD has 3 inputs and 1 outputs; 4 or 5 inputs and 1 outputs are expected"),
-        (4, 2, (FORM, BY_SCALE), r"ADD has 4 inputs and 2 outputs; 2 or 4 or 5 inputs and 1 outputs"),
-        (1, 1, (VARIADIC,), r"ADD has 1 inputs and 1 outputs; 2 or more inputs and 1 outputs"),
+        (3, 1, (FORM,), r"ADD has 3 inputs and 1 output; 4 or 5 inputs and 1 output are expected"),
+        (4, 2, (FORM, BY_SCALE), r"ADD has 4 inputs and 2 outputs; 2, 4 or 5 inputs and 1 output"),
+        (1, 1, (VARIADIC,), r"ADD has 1 input and 1 output; 2 or more inputs and 1 output"),
         (2, 0, (SPLIT,), r"ADD has 2 inputs and 0 outputs; 2 inputs and 1 or more outputs"),
     ],
 )

@@ -110,5 +110,5 @@ def test_refuses_mixed_types() -> None:
 
 
 def test_at_least_one_input_is_required() -> None:
-    with pytest.raises(BadData, match=r"CONCATENATION has 1 inputs and 1 outputs; 2 or more inputs"):
+    with pytest.raises(BadData, match=r"CONCATENATION has 1 input and 1 output; 2 or more inputs"):
         evaluate(CONCATENATION, scalars(0), wanted(OperandType.TENSOR_FLOAT32))

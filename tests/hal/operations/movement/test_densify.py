@@ -208,5 +208,5 @@ def test_the_shape_depends_on_the_lengths_only() -> None:
 def test_level_and_counts() -> None:
     inputs = small().inputs(FLOAT32)
     assert level_of(DENSIFY, inputs, wanted(FLOAT32)) == FeatureLevel.EXPERIMENTAL > FeatureLevel.LEVEL_8
-    with pytest.raises(BadData, match=r"DENSIFY has 8 inputs and 1 outputs"):
+    with pytest.raises(BadData, match=r"DENSIFY has 8 inputs and 1 output"):
         level_of(DENSIFY, inputs[:-1], wanted(FLOAT32))

@@ -138,9 +138,7 @@ def test_bilinear_may_omit_the_layout() -> None:
     assert level_of(BILINEAR, [data, *scalars(3, 3, False, True)], output) == FeatureLevel.LEVEL_4
     assert level_of(NEAREST, [data, *scalars(3, 3, False)], output) == FeatureLevel.LEVEL_3
     assert evaluate(BILINEAR, [data, *floats(1.5, 2.5)], output).shape == (1, 5, 3, 1)
-    with pytest.raises(
-        BadData, match=r"RESIZE_NEAREST_NEIGHBOR has 3 inputs and 1 outputs; 4 or 5 or 6 inputs"
-    ):
+    with pytest.raises(BadData, match=r"RESIZE_NEAREST_NEIGHBOR has 3 inputs and 1 output; 4, 5 or 6 inputs"):
         evaluate(NEAREST, [data, *scalars(3, 3)], output)
 
 

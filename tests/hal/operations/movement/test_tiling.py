@@ -128,7 +128,7 @@ def test_refuses_to_pack(shapes: list[tuple[int, ...]], axis: int, message: str)
 
 
 def test_refuses_to_pack_nothing() -> None:
-    with pytest.raises(BadData, match="PACK has 1 inputs and 1 outputs; 2 or more inputs and 1 outputs"):
+    with pytest.raises(BadData, match="PACK has 1 input and 1 output; 2 or more inputs and 1 output"):
         evaluate(PACK, scalars(0), like(FLOAT32))
 
 

@@ -298,7 +298,7 @@ def test_empty_sequences_in_both_directions(time: int, batch: int) -> None:
         (True, 6, "operand 51 .* 6 outputs needs False"),
         (False, 1, "operand 51 .* is False; .* 1 outputs needs True"),
         (False, 5, "operand 51 .* 5 outputs needs True"),
-        (False, 3, "3 outputs; .* 1 or 2 or 5 or 6 outputs"),
+        (False, 3, "3 outputs; .* 1, 2, 5 or 6 outputs"),
     ],
 )
 def test_the_number_of_outputs_must_match_merge_outputs(merged: bool, count: int, message: str) -> None:

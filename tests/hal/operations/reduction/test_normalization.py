@@ -216,5 +216,5 @@ def test_levels() -> None:
 def test_refuses_ranks_and_counts() -> None:
     with pytest.raises(BadData, match=r"input of L2_NORMALIZATION.* has rank 5; a rank from 1 to 4"):
         evaluate(L2, [given(FLOAT32, np.zeros((1, 1, 1, 1, 1)))], wanted(FLOAT32))
-    with pytest.raises(BadData, match=r"LOG_SOFTMAX has 2 inputs and 1 outputs; 3 inputs"):
+    with pytest.raises(BadData, match=r"LOG_SOFTMAX has 2 inputs and 1 output; 3 inputs"):
         evaluate(LOG_SOFTMAX, [given(FLOAT32, [1.0]), *scalars(1.0)], wanted(FLOAT32))

@@ -220,7 +220,7 @@ def test_refuses_composites(path: Path) -> None:
     x, y = main.tensor((2,)), main.tensor((2,))
     composite(main, (x,), (y,), 1)
     main.inputs, main.outputs = (x,), (y,)
-    with pytest.raises(BadData, match="has 1 inputs and 1 outputs; its decomposition has 0 and 0"):
+    with pytest.raises(BadData, match="has 1 input and 1 output; its decomposition has 0 and 0"):
         load_tflite(file.write(path))
     a, b = inner.tensor((2,)), inner.tensor((2,))
     inner.inputs, inner.outputs = (a,), (b,)

@@ -130,8 +130,8 @@ def test_text_must_be_utf8() -> None:
 @sweep(
     ("content", "message"),
     [
-        (b"", "too short"),
-        (b"\x08\0\0\0TES", "too short"),
+        (b"", "0 bytes are too few"),
+        (b"\x08\0\0\0TES", "7 bytes are too few"),
         (b"\x08\0\0\0ABCD" + bytes(16), "identifier"),
         (b"\0\0\0\0TEST" + bytes(16), "leads to byte 0"),
         (b"\xff\xff\xff\xffTEST" + bytes(16), "leads to byte 4294967295"),

@@ -10,6 +10,7 @@ from support.tflite.operator import (
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.types import Lifetime
+from neurald.hal.wording import inputs_and_outputs
 from neurald.runtime.tflite import load_tflite
 
 
@@ -23,19 +24,20 @@ def test_an_unknown_activation(load: Load, code: str, options: str, activation: 
 
 
 @pytest.mark.parametrize(
-    ("code", "count", "options"),
+    ("code", "count", "options", "allowed"),
     [
-        ("ADD", 1, "AddOptions"),
-        ("ADD", 3, "AddOptions"),
-        ("RELU", 0, None),
-        ("RELU", 2, None),
-        ("CONCATENATION", 0, "ConcatenationOptions"),
-        ("CONV_2D", 4, "Conv2DOptions"),
-        ("FULLY_CONNECTED", 1, "FullyConnectedOptions"),
+        ("ADD", 1, "AddOptions", "2 inputs and 1 output"),
+        ("ADD", 3, "AddOptions", "2 inputs and 1 output"),
+        ("RELU", 0, None, "1 input and 1 output"),
+        ("RELU", 2, None, "1 input and 1 output"),
+        ("CONCATENATION", 0, "ConcatenationOptions", "1 or more inputs and 1 output"),
+        ("CONV_2D", 4, "Conv2DOptions", "2 or 3 inputs and 1 output"),
+        ("FULLY_CONNECTED", 1, "FullyConnectedOptions", "2 or 3 inputs and 1 or 2 outputs"),
     ],
 )
-def test_numbers_of_inputs(load: Load, code: str, count: int, options: str | None) -> None:
-    with pytest.raises(BadData, match=f"operator 0 {code}: it has {count} inputs and 1 outputs"):
+def test_numbers_of_inputs(load: Load, code: str, count: int, options: str | None, allowed: str) -> None:
+    has = inputs_and_outputs(count, 1)
+    with pytest.raises(BadData, match=f"operator 0 {code}: it has {has}; {allowed} are expected"):
         load(code, [shaped(2, 2)] * count, shaped(2, 2), options)
 
 
