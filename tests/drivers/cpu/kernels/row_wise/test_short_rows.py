@@ -16,6 +16,10 @@ from neurald.drivers.cpu.kernels.select import routine_for
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import TARGETS, Target
 
+SHAPES = [(40, 2), (33, 4), (19, 8), (3, 7, 4), (5, 5, 2), (16, 8), (12, 16)]
+#: Lengths that do not divide a vector's.
+SHAPES += [(40, 3), (7, 3, 3), (33, 5), (9, 6), (23, 7), (5, 9), (20, 10), (8, 15)]
+
 every_target = pytest.mark.parametrize("target", RUNNABLE, ids=lambda target: target.name)
 
 
@@ -50,12 +54,14 @@ def routine_of(graph: Graph, target: Target) -> Routine:
 
 @every_target
 @pytest.mark.parametrize("kind", [Scalar.FLOAT32, Scalar.INT32])
-@pytest.mark.parametrize("shape", [(40, 2), (33, 4), (19, 8), (3, 7, 4), (5, 5, 2), (16, 8)])
-def test_rows_of_powers_of_two(shape: tuple[int, ...], kind: Scalar, target: Target) -> None:
+@pytest.mark.parametrize("shape", SHAPES)
+def test_rows_side_by_side(shape: tuple[int, ...], kind: Scalar, target: Target) -> None:
     """Also a number of rows that is not a multiple of those of a vector."""
     graph = softmax(shape, kind)
     found = routine_of(graph, target)
-    assert found.label.endswith("rows at once") == (shape[-1] < target.lanes(4))
+    lanes, length = target.lanes(4) * (2 if target.registers == 32 else 1), shape[-1]
+    is_filled = lanes % length == 0 or target.vector_bytes == 64
+    assert found.label.endswith("rows at once") == (length <= lanes // 2 and is_filled)
     array = (np.random.default_rng(7).normal(0, 3, shape)).astype(kind.dtype)
     split = [found.work_items // 2]
     for at_start in (False, True):
@@ -67,13 +73,17 @@ def test_rows_of_powers_of_two(shape: tuple[int, ...], kind: Scalar, target: Tar
 
 @every_target
 def test_nan_affects_only_its_row(target: Target) -> None:
-    graph, array = softmax((24, 4)), np.random.default_rng(8).normal(0, 3, (24, 4)).astype(np.float32)
-    array[5, 3] = np.nan
-    result, _ = run(routine_of(graph, target), {graph.inputs[0]: array}, target)
-    assert np.flatnonzero(np.isnan(result)).tolist() == [20, 21, 22, 23]
+    for length in (4, 5):
+        graph, shape = softmax((24, length)), (24, length)
+        array = np.random.default_rng(8).normal(0, 3, shape).astype(np.float32)
+        array[5, 3] = np.nan
+        result, _ = run(routine_of(graph, target), {graph.inputs[0]: array}, target)
+        assert np.flatnonzero(np.isnan(result)).tolist() == list(range(5 * length, 6 * length))
 
 
-@pytest.mark.parametrize("shape", [(40, 3), (40, 16), (3, 4)])
-def test_other_rows_are_computed_one_by_one(shape: tuple[int, ...]) -> None:
-    """Lengths that do not divide a vector's, that fill one, and too few rows for one."""
-    assert "rows at once" not in routine_of(softmax(shape), TARGETS["avx512"]).label
+@pytest.mark.parametrize(
+    ("shape", "target"), [((40, 3), "avx2"), ((40, 8), "avx2"), ((40, 17), "avx512"), ((3, 4), "avx512")]
+)
+def test_other_rows_are_computed_one_by_one(shape: tuple[int, ...], target: str) -> None:
+    """Lengths that do not fill a register, of which a vector has one, and too few rows for one."""
+    assert "rows at once" not in routine_of(softmax(shape), TARGETS[target]).label
