@@ -33,10 +33,11 @@ def classes_of(
         )
     rows = values.reshape(output.shape[0], -1) if is_batched else values.reshape(1, -1)
     count = min(wanted.classes, rows.shape[1])
+    form = "f" if values.dtype.kind == "f" else "d"
     texts = np.empty((rows.shape[0], count), object)
     for number, row in enumerate(rows):
         for place, index in enumerate(np.argsort(-row.astype(np.float64), kind="stable")[:count]):
             label = f":{labels[index]}" if index < len(labels) else ""
-            texts[number, place] = f"{row[index]:f}:{index}{label}".encode()
+            texts[number, place] = f"{row[index].item():{form}}:{index}{label}".encode()
     shape = texts.shape if is_batched else texts.shape[1:]
     return memoryview(encode_byte_strings(texts)), tuple(shape)

@@ -16,7 +16,13 @@ from neurald.service.inference.models.served_version import ServedVersion
 from neurald.service.inference.models.worker_pool import WorkerPool
 from neurald.service.inference.protocol.errors import ServiceError, Status, status_of
 from neurald.service.inference.protocol.tensors import quoted
-from neurald.service.inference.repository.folders import Found, Repository, check_name, given_files
+from neurald.service.inference.repository.folders import (
+    Found,
+    Repository,
+    check_name,
+    given_files,
+    not_polled,
+)
 from neurald.service.inference.repository.model_config import (
     ModelSettings,
     completed,
@@ -343,21 +349,13 @@ class Registry:
             if keeps_given or (loaded == source and not self._is_outdated(name)):
                 await asyncio.gather(*map(_revived, self._models[name].values()))
                 return
-        text = self._repository.config_text(found)
-        config = parse_config(name, text) if config_json is None else parse_config_json(name, config_json)
-        settings = settings_of(name, config)
+        try:
+            config, settings, labels = self._configured(found, config_json)
+        except ServiceError as error:
+            raise not_polled(name, str(error), error.status) from None
         versions = versions_to_serve(config, found.versions)
         if not versions:
-            raise ServiceError(
-                Status.NOT_FOUND,
-                f"failed to load {quoted(name)}, failed to poll from model repository: it has no version that its "
-                "policy serves",
-            )
-        labels = {
-            each.name: self._repository.labels(found, each.label_filename)
-            for each in config.output
-            if each.label_filename
-        }
+            raise not_polled(name, "it has no version that its policy serves", Status.NOT_FOUND)
         before = self._models.get(name, {})
         origins = {each: _origin(found, source, config, labels, each) for each in versions}
         kept = {
@@ -391,6 +389,24 @@ class Registry:
             each.config = completed(config, name, each.loaded_by_worker)
         self._models[name], self._sources[name] = kept | fresh, source
         await asyncio.gather(*(each.close() for version, each in before.items() if version not in kept))
+
+    def _configured(
+        self, found: Found, config_json: str | None
+    ) -> tuple[Any, ModelSettings, dict[str, tuple[str, ...]]]:
+        """Returns the configuration of a model, what follows from it, and the classes of outputs.
+
+        Raises:
+            ServiceError: the configuration, or a file that it names, is not valid.
+        """
+        name = found.name
+        text = self._repository.config_text(found)
+        config = parse_config(name, text) if config_json is None else parse_config_json(name, config_json)
+        labels = {
+            each.name: self._repository.labels(found, each.label_filename)
+            for each in config.output
+            if each.label_filename
+        }
+        return config, settings_of(name, config), labels
 
     def _is_outdated(self, name: str) -> bool:
         state = read_state()

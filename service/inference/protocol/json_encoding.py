@@ -66,6 +66,13 @@ _FLAT: Final[dict[str, msgspec.json.Decoder[Any]]] = {
 #: Kinds of NumPy's arrays, and types of Python, of which elements of a kind may be given.
 _ACCEPTED: Final = {"b": "b", "i": "iu", "u": "iu", "f": "iuf"}
 _ACCEPTED_TYPES: Final[dict[str, set[type]]] = {"b": {bool}, "i": {int}, "u": {int}, "f": {int, float}}
+#: What msgspec says of a member of a request that is missing, or of another type.
+_MISSING_MEMBER: Final = re.compile(r"Object missing required field `(\w+)`")
+_WRONG_MEMBER: Final = re.compile(r"Expected `(str|int|array)`, got `.*` - at `\$.*\b(\w+)(?:\[\d+\])?`")
+#: What Triton calls the types that members have.
+_NOUNS: Final = {"str": "string", "int": "unsigned-integer", "array": "array"}
+#: What Triton calls the elements of NumPy's kinds.
+_ELEMENT_NOUNS: Final = {"b": "boolean", "i": "signed-integer", "u": "unsigned-integer", "f": "number"}
 _ENCODER: Final = msgspec.json.Encoder()
 #: How many bytes of elements are decoded at a time.
 _PART_BYTES: Final = 1 << 18
@@ -133,11 +140,22 @@ def parse_request(body: bytes, header_bytes: int | None) -> ParsedRequest:
     except RecursionError:
         raise _too_deep() from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ServiceError(Status.INVALID, f"failed to parse the request JSON: {error}") from None
+        raise ServiceError(Status.INVALID, _words(str(error))) from None
     if len(request.inputs) > MAX_TENSORS or len(request.outputs) > MAX_TENSORS:
         raise ServiceError(Status.INVALID, f"a request has more than {MAX_TENSORS} inputs or outputs")
     elements = tuple(map(_parsed_elements, request.inputs))
     return ParsedRequest(request, elements, None if header_bytes is None else binary)
+
+
+def _words(fault: str) -> str:
+    """Returns what is wrong with a request, in Triton's words where it has some."""
+    missing, wrong = _MISSING_MEMBER.match(fault), _WRONG_MEMBER.match(fault)
+    if missing:
+        return f"Unable to parse '{missing[1]}': attempt to access non-existing object member '{missing[1]}': {fault}"
+    if wrong:
+        noun = _NOUNS[wrong[1]]
+        return f"Unable to parse '{wrong[2]}': attempt to access JSON non-{noun} as {noun}: {fault}"
+    return f"failed to parse the request JSON: {fault}"
 
 
 def _with_special_numbers_as_text(header: memoryview) -> bytes | None:
@@ -233,7 +251,7 @@ def checked_request(
                 f"parameter keys starting with '{RESERVED_PREFIX}' are reserved for Triton usage and should not be "
                 f"specified: {quoted(key)}",
             )
-    by_default = bool(parameters.pop(_BINARY_OUTPUT, False))
+    by_default = _flag(_BINARY_OUTPUT, parameters.pop(_BINARY_OUTPUT, False))
     outputs: list[WantedOutput] = []
     for wanted in request.outputs:
         given = _without_nulls(wanted.parameters)
@@ -246,7 +264,7 @@ def checked_request(
             WantedOutput(
                 name=wanted.name,
                 region=regions.part_of(wanted.name, given),
-                is_binary=bool(given.get(_BINARY, by_default)),
+                is_binary=_flag(_BINARY, given.get(_BINARY, by_default)),
                 classes=class_count(wanted.name, given),
             )
         )
@@ -260,6 +278,16 @@ def checked_request(
         inputs=tuple(inputs),
         outputs=tuple(outputs),
     )
+
+
+def _flag(name: str, value: Parameter) -> bool:
+    """Returns a parameter that is true or false; raises ServiceError for others, such as text."""
+    if not isinstance(value, bool):
+        raise ServiceError(
+            Status.INVALID,
+            f"Unable to parse '{name}': attempt to access JSON non-boolean as boolean: it is {value!r}",
+        )
+    return value
 
 
 def _without_nulls(parameters: _Parameters) -> dict[str, Parameter]:
@@ -362,7 +390,7 @@ def bytes_of_elements(
         if count and not (is_common and is_checked):
             exact = np.asarray(elements, object)
             if not _ACCEPTED_TYPES[dtype.kind].issuperset(map(type, exact.ravel().tolist())):
-                raise _wrong_type(name, datatype, "boolean" if dtype.kind == "b" else "number")
+                raise _wrong_type(name, datatype, _ELEMENT_NOUNS[dtype.kind])
             # NumPy has no common type of the integers of 64 bits with a sign and those without.
             array = array if is_common else exact
         if count and dtype.kind in "iu":
@@ -452,7 +480,7 @@ def encode_answer(answer: InferenceAnswer) -> tuple[bytes, int | None]:
         ServiceError: an output does not fit into its region, or a string is not text.
     """
     parameters = dict(answer.parameters)
-    by_default = bool(parameters.pop(_BINARY_OUTPUT, False))
+    by_default = _flag(_BINARY_OUTPUT, parameters.pop(_BINARY_OUTPUT, False))
     outputs: list[dict[str, Any]] = []
     binary: list[memoryview] = []
     for output in answer.outputs:

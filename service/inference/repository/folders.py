@@ -126,7 +126,7 @@ class Repository:
             with contextlib.suppress(OSError):
                 os.close(open_beneath(root, name + _SUFFIX, os.O_RDONLY))
                 return Found(name=name, root=root, is_folder=False, versions=(1,))
-        raise _not_polled(name, reason, Status.NOT_FOUND if _NAME.fullmatch(name) else Status.INVALID)
+        raise not_polled(name, reason, Status.NOT_FOUND if _NAME.fullmatch(name) else Status.INVALID)
 
     def config_text(self, found: Found) -> str:
         """Returns the text of a model's configuration; empty if it has none.
@@ -211,7 +211,7 @@ class Repository:
         inner = f"{version}/{file_name or DEFAULT_FILE}"
         if found.files:
             if inner not in found.files:
-                raise _not_polled(found.name, f"there is no file {inner}", Status.NOT_FOUND)
+                raise not_polled(found.name, f"there is no file {inner}", Status.NOT_FOUND)
             return _in_memory(found.files[inner])
         path = f"{found.name}/{inner}"
         if not found.is_folder:
@@ -248,21 +248,28 @@ def given_files(name: str, files: Mapping[str, bytes], config_json: str | None) 
         ServiceError: a path is none of a model's files, or the configuration is missing.
     """
     if not _NAME.fullmatch(name):
-        raise _not_polled(
+        raise not_polled(
             name, "a model's name has up to 128 letters, digits, '_', '-' and '.'", Status.INVALID
         )
     if config_json is None:
-        raise _not_polled(name, "files need a configuration, in the parameter config", Status.INVALID)
+        raise not_polled(name, "files need a configuration, in the parameter config", Status.INVALID)
     versions: set[int] = set()
     for path in files:
         version, slash, file_name = path.rpartition("/")
         if not _NAME.fullmatch(file_name) or (slash and not _VERSION.fullmatch(version)):
-            raise _not_polled(
+            raise not_polled(
                 name, f"the file {quoted(path)} is not of the form VERSION/NAME or NAME", Status.INVALID
             )
         if slash:
             versions.add(int(version))
     return Found(name=name, root=-1, is_folder=True, versions=tuple(sorted(versions)), files=dict(files))
+
+
+def not_polled(name: str, reason: str, status: Status) -> ServiceError:
+    """Returns the error for a model that cannot be loaded as it is in the repository."""
+    return ServiceError(
+        status, f"failed to load {quoted(name)}, failed to poll from model repository: {reason}"
+    )
 
 
 def _in_memory(content: bytes) -> int:
@@ -290,12 +297,6 @@ def _identity(root: int, path: str) -> tuple[int, ...]:
     finally:
         os.close(descriptor)
     return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
-
-
-def _not_polled(name: str, reason: str, status: Status) -> ServiceError:
-    return ServiceError(
-        status, f"failed to load {quoted(name)}, failed to poll from model repository: {reason}"
-    )
 
 
 def _unreadable(found: Found, what: str, error: OSError) -> ServiceError:

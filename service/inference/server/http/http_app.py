@@ -240,7 +240,9 @@ class HttpApp:
         return (200 if self._calls.is_ready else 400), b"", []
 
     async def _model_ready(self, body: RequestBody, model: str, version: str) -> Answer:
-        return (200 if self._calls.is_model_ready(model, version) else 400), b"", []
+        if self._calls.is_model_ready(model, version):
+            return 200, b"", []
+        return 400, _error("Model version not ready"), _JSON
 
     async def _metrics(self, body: RequestBody) -> Answer:
         return 200, metrics_text(self._calls.registry.served(), self._budget).encode(), _TEXT

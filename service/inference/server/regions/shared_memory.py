@@ -269,7 +269,7 @@ class SharedMemoryRegions:
             return None
         region = self._regions.get(name) if isinstance(name, str) else None
         if region is None:
-            raise ServiceError(Status.INVALID, f"Unable to find shared memory region: {quoted(str(name))}")
+            raise ServiceError(Status.NOT_FOUND, f"Unable to find shared memory region: {quoted(str(name))}")
         offset, size = parameters.get(_OFFSET, 0), parameters.get(_SIZE, 0)
         for value in (offset, size):
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:

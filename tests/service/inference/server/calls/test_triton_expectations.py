@@ -245,6 +245,103 @@ def test_strings_that_are_not_whole(serving: Serving, content: bytes, message: s
 
 
 @sweep(
+    ("changes", "message"),
+    [
+        ({"inputs": None}, "Unable to parse 'inputs': attempt to access JSON non-array as array"),
+        ({"id": 5}, "Unable to parse 'id': attempt to access JSON non-string as string"),
+        ({"name": ...}, "Unable to parse 'name': attempt to access non-existing object member 'name'"),
+        ({"shape": ...}, "Unable to parse 'shape': attempt to access non-existing object member 'shape'"),
+        (
+            {"shape": [1, "4"]},
+            "Unable to parse 'shape': attempt to access JSON non-unsigned-integer as unsigned-integer",
+        ),
+        ({"shape": 4}, "Unable to parse 'shape': attempt to access JSON non-array as array"),
+        ({"datatype": 1}, "Unable to parse 'datatype': attempt to access JSON non-string as string"),
+        ({"outputs": [{}]}, "Unable to parse 'name': attempt to access non-existing object member 'name'"),
+        (
+            {"parameters": {"binary_data_output": "false"}},
+            "Unable to parse 'binary_data_output': attempt to access JSON non-boolean as boolean",
+        ),
+        (
+            {"outputs": [{"name": "y", "parameters": {"binary_data": 1}}]},
+            "Unable to parse 'binary_data': attempt to access JSON non-boolean as boolean",
+        ),
+    ],
+    ids=range(10),
+)
+def test_members_that_are_missing_or_of_another_type(
+    serving: Serving, changes: dict[str, Any], message: str
+) -> None:
+    tensor: dict[str, Any] = {"name": "x", "shape": [1, 4], "datatype": "FP32", "data": X.tolist()}
+    document: dict[str, Any] = {"inputs": [tensor]}
+    for key, value in changes.items():
+        target = tensor if key in tensor else document
+        if value is ...:
+            del target[key]
+        else:
+            target[key] = value
+    status, found, _ = ask(serving, "same", json.dumps(document).encode(), {})
+    assert status == 400
+    assert found["error"].startswith(message), found
+
+
+def test_elements_of_other_types_are_named_as_in_triton(serving: Serving) -> None:
+    for value in (1.5, True, "a", None):
+        inputs = [
+            {"name": name, "shape": [1, 4], "datatype": "INT32", "data": [value] * 4} for name in ("a", "b")
+        ]
+        status, document, _ = ask(serving, "pair", json.dumps({"inputs": inputs}).encode(), {})
+        assert status == 400
+        assert "attempt to access JSON non-signed-integer as signed-integer" in document["error"]
+
+
+def test_classes_of_integers_are_integers(serving: Serving) -> None:
+    for module, place in ((triton_grpc, serving.grpc), (triton_http, serving.http)):
+        inputs = []
+        for name in ("a", "b"):
+            inputs.append(module.InferInput(name, [1, 4], "INT32"))
+            inputs[-1].set_data_from_numpy(np.array([[1, 30, -2, 7]], np.int32))
+        wanted = [module.InferRequestedOutput("sum", class_count=3)]
+        with module.InferenceServerClient(place) as client:
+            found = client.infer("pair", inputs, outputs=wanted).as_numpy("sum")
+        assert found.ravel().tolist() == [b"60:1", b"14:3", b"2:0"]
+
+
+def test_regions_that_are_not_registered_are_not_found(serving: Serving) -> None:
+    tensor = triton_grpc.InferInput("x", [1, 4], "FP32")
+    tensor.set_shared_memory("none", 16)
+    with (
+        triton_grpc.InferenceServerClient(serving.grpc) as client,
+        pytest.raises(
+            InferenceServerException, match="Unable to find shared memory region: 'none'"
+        ) as caught,
+    ):
+        client.infer("same", [tensor])
+    assert caught.value.status() == "StatusCode.NOT_FOUND"
+
+
+def test_configurations_that_cannot_be_used_fail_to_load(serving: Serving) -> None:
+    with triton_http.InferenceServerClient(serving.http) as client:
+        for config in ("x", "[]", '{"backend": "identity"}', '{"sequence_batching": {}}'):
+            message = "^\\[400\\] failed to load 'same', failed to poll from model repository: "
+            with pytest.raises(InferenceServerException, match=message):
+                client.load_model("same", config=config)
+        assert client.is_model_ready("same")
+
+
+def test_models_that_are_not_ready_say_so(serving: Serving) -> None:
+    connection = http.client.HTTPConnection(serving.http, timeout=60)
+    for path, status, content in (
+        ("/v2/models/same/ready", 200, b""),
+        ("/v2/models/none/ready", 400, b'{"error":"Model version not ready"}'),
+    ):
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        assert (answer.status, answer.read()) == (status, content)
+    connection.close()
+
+
+@sweep(
     ("data", "message"),
     [
         ([1.0, 2.0, 3.0], "Failed to parse 'data' field: shape does not match true shape"),
