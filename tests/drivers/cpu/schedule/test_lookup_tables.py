@@ -111,6 +111,20 @@ def test_gathered_tables_must_save_more() -> None:
     assert _tables(changed) == 1
 
 
+def test_longer_registers_save_more() -> None:
+    """Requantisation costs less than a table with AVX2, which has to look up in sixteen parts."""
+    source = Value(_SHAPE, Scalar.INT8)
+
+    def body(at: tuple[Expression, ...]) -> Expression:
+        scaled = apply(Op.ROUND_AWAY, load(source, at).to(Scalar.FLOAT32) * 0.3 + 4)
+        return minimum(maximum(scaled, -128.0), 127.0).to(Scalar.INT32).to(Scalar.INT8)
+
+    kernel, changed = _tabulated(body, source, target=TARGETS["avx2"])
+    assert changed is kernel
+    for name in ("avx512", "avx512vnni", "amx"):
+        assert _tables(_tabulated(body, source, target=TARGETS[name])[1]) == 1
+
+
 def test_wide_results_are_computed_from_looked_up_numbers() -> None:
     source = Value(_SHAPE, Scalar.UINT8)
     _, changed = _tabulated(lambda at: _squashed(load(source, at)).to(Scalar.FLOAT32) * 0.3, source)
