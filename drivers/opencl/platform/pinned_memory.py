@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 #: Limit on the memory that is pinned for a device: it cannot be swapped out.
 MAX_PINNED_BYTES: Final = 256 << 20
 #: Less is copied past the caches in the time in which a device reads it from a processor's cache.
-_MIN_PINNED_BYTES: Final = 1 << 18
+MIN_PINNED_BYTES: Final = 1 << 18
 #: Before this version of Linux, a process that has forked gets new pages for private memory that it
 #: writes, while devices keep the old ones. Shared memory keeps its pages.
 _FORKS_KEEP_PINNED_PAGES: Final = 5, 12
@@ -69,7 +69,7 @@ class PinnedMemory:
             memory: the memory, which no other object owns.
             offset, size_bytes: the range, which lies in the memory.
         """
-        if not self._is_supported or memory.readonly or size_bytes < _MIN_PINNED_BYTES:
+        if not self._is_supported or memory.readonly or size_bytes < MIN_PINNED_BYTES:
             return False
         if not isinstance(memory, SharedMemory) and not _forks_keep_pinned_pages():
             return False

@@ -28,7 +28,7 @@ import numpy as np
 
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.errors import SUCCESS
-from neurald.drivers.opencl.platform.pinned_memory import PinnedAddress
+from neurald.drivers.opencl.platform.pinned_memory import MIN_PINNED_BYTES, PinnedAddress
 from neurald.drivers.opencl.runtime.launcher import CommandList, HostTransfer
 from neurald.drivers.opencl.runtime.native_loop import (
     WRITTEN_ALIGNMENT,
@@ -319,8 +319,8 @@ def _adjacent(ranges: Sequence[BufferRange]) -> list[list[int]]:
         others = [ranges[each] for each in spans[-1]] if spans else []
         if (
             others
-            # Large ones may be transferred directly.
-            and max(each.size_bytes for each in (current, *others)) < _LARGE_BYTES
+            # Larger ones may be pinned themselves.
+            and max(each.size_bytes for each in (current, *others)) < MIN_PINNED_BYTES
             and others[0].buffer == current.buffer
             and current.offset_bytes <= _bounds(others)[1] + _MAX_GAP_BYTES
         ):

@@ -88,6 +88,7 @@ def test_pinned_addresses_are_transferred_directly(
     monkeypatch.setattr(staging_module, "_LARGE_BYTES", large_bytes)
     monkeypatch.setattr(staging_module, "_PIECE_BYTES", 320)
     monkeypatch.setattr(staging_module, "_MIN_PAST_CACHES_BYTES", 500)
+    monkeypatch.setattr(staging_module, "MIN_PINNED_BYTES", 1000)
     queue = device.queue()
     whole = region(device, 5000)
     inputs = [whole._replace(size_bytes=1200), whole._replace(size_bytes=600, offset_bytes=1300)]
