@@ -205,7 +205,7 @@ class ConstantsInventory(Struct, frozen=True, array_like=True):
     files: tuple[int, ...]
 
 
-#: Of models, with the files.
+#: The inventories of models, with the files that they name.
 _inventories: WeakKeyDictionary[Model, tuple[ConstantsInventory, tuple[Memory, ...]]] = WeakKeyDictionary()
 
 

@@ -50,7 +50,7 @@ DEFAULT_MAX_BYTES = 2 << 30
 _LOCKS = "locks"
 #: How many entries are compared at most to explain a miss.
 _MAX_COMPARED = 256
-#: Of how many directories a process remembers the parts of entries.
+#: A process remembers the parts of entries of this many directories.
 _MAX_KNOWN = 8
 #: The number of the inode and the parts of each entry that this process has read, by name, latest
 #: last, for the path of the directory and the secret; without parts if it is not to be compared.

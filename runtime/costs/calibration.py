@@ -80,7 +80,7 @@ _MEMORIES: Final = 5
 _MEMORY_BYTES: Final = 4 << 20
 #: Memory is where that of applications mostly is: at the start of a page.
 _PAGE_BYTES: Final = 4096
-#: Of it; 0.75 as float32.
+#: The byte that fills it; four of them are 0.75 as float32.
 _CONTENT: Final = b"\x3f"
 #: The elements of the models that move data, for the slope between them.
 _MOVED: Final = (1 << 14, 1 << 20)

@@ -91,9 +91,9 @@ class Execution(Unpicklable):
         self._is_expected = False
         self._recorder: ReceiptRecorder | None = None
         self._state = _PREPARATION
-        #: Of the computation under way, if it is not on a fast path.
+        #: Stands for the computation under way, if it is not on a fast path; see `_start`.
         self._user: object | None = None
-        # Of a computation under way that threads finish which wait for it.
+        #: The event of a computation under way that the threads which wait for it finish.
         self._event: Event | None = None
         self._lock = forkable_lock()
         self._result: ExecutionResult | None = None

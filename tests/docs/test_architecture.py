@@ -1,4 +1,4 @@
-"""The page on the architecture lists every room of `hal` and `runtime` in layer order."""
+"""The page on the architecture lists every room of three packages in layer order."""
 
 import re
 import tomllib
@@ -33,6 +33,6 @@ def _enforced(package: str) -> list[set[str]]:
     return [layer for layer in layers if layer]
 
 
-@sweep("package", ("hal", "runtime"))
+@sweep("package", ("hal", "runtime", "service"))
 def test_the_page_has_the_layers_of_a_package(package: str) -> None:
     assert _listed(package) == _enforced(package)

@@ -33,7 +33,7 @@ _TRIED = 16
 _MAX_SLOPE, _MAX_START = 60.0, 16_000
 #: Least number of results that are not at a limit of the type.
 _MIN_INSIDE = 8
-#: Of this many indices one is compared with all others to find the slopes of lines.
+#: One index of this many is compared with all others to find the slopes of lines.
 _STRIDE = 4
 
 

@@ -140,7 +140,7 @@ class NativeModel:
         self._serving = forkable_lock()
         self._served: ServedInstances | None = None
         self._is_measured = False
-        #: Of steps whose lengths change: types of the outputs, and lengths for shapes of the
+        #: If lengths of steps change, the types of the outputs, and the lengths for shapes of the
         #: inputs.
         self._kinds: list[np.dtype[Any]] = []
         self._known_lengths: dict[tuple[tuple[int, ...], ...], tuple[int, ...]] = {}

@@ -40,7 +40,7 @@ _MAX_SOURCES = 2
 _SUM_BITS, _LOW_BITS = 31, 30
 #: What is added to a sum besides half of the divisor, to round some pairs as before.
 _NUDGES = (0, 1, -1, 2, -2, 4, -4, 8, -8, 16, -16, 32, -32, 64, -64)
-#: Of how many pairs one is checked before all are.
+#: One pair of this many is checked before all are.
 _STEP = 15
 #: Values of a byte, and the range of what is added for one.
 _ENTRIES, _CORRECTIONS = 256, (-128, 127)

@@ -77,7 +77,7 @@ class OpenInstance:
         #: Value of the flags after a successful run.
         self._success_flags = bytes(opened.template.flags_bytes)
         self._staging = Staging(device, self._queue, [], [])
-        #: Of the kernels and commands.
+        #: The sizes that the kernels and commands were made for.
         self._sizes: LaunchSizes | None = None
 
     def run(

@@ -5,7 +5,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-#: Of everything below these directories.
+#: Everything below these directories is in a folder of this name.
 _NAME: Final = "neurald"
 
 

@@ -196,7 +196,8 @@ class _ChannelPeer:
         self._warnings = warnings
         self._end_with = end_with
         self.is_dropped = False
-        #: Of a thread with which the session ends, and what it is charged with; None without one.
+        #: The pidfd of a thread with which the session ends, and what it is charged with; None
+        #: without one.
         self.pidfd: int | None = None
         self.reservation: Reservation | None = None
         self.connection = connection

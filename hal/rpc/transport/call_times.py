@@ -16,7 +16,7 @@ from neurald.hal.records import DECODE_ERRORS
 
 #: The header of W3C's trace context.
 TRACE_KEY: Final = "traceparent"
-#: Of the trailing metadata.
+#: The trailing metadata with the times have this key.
 TIMES_KEY: Final = "neurald-times-bin"
 #: The name, start and end of a `CallPhase`.
 PhaseTuple: TypeAlias = tuple[str, int, int]

@@ -24,10 +24,10 @@ from neurald.hal.errors import (
 from neurald.hal.process.descriptors import connection_limit
 from neurald.hal.wording import printable
 
-#: Of one message to a daemon. The graphs of a model of 80,000 operations fit; values of constants
-#: are sent as memories.
+#: The largest message to a daemon. The graphs of a model of 80,000 operations fit; values of
+#: constants are sent as memories.
 MAX_MESSAGE_BYTES = 8 << 20
-#: Of one message to a client, which may have a sentence for each operation.
+#: The largest message to a client, which may have a sentence for each operation.
 MAX_REPLY_BYTES = 16 << 20
 #: Memory that cannot be mapped is sent in pieces of this size.
 CHUNK_BYTES = 1 << 20

@@ -21,8 +21,8 @@ _Result = TypeVar("_Result")
 
 MAX_DEPTH: Final = 1024
 _MIN_DEPTH: Final = 4
-#: Of calls for each device: while one runs there, others must be ready to take its place, even if
-#: the devices before are late.
+#: The number of calls for each device: while one runs there, others must be ready to take its
+#: place, even if the devices before are late.
 _CALLS_PER_DEVICE: Final = 2
 
 

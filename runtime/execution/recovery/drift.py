@@ -77,7 +77,7 @@ class DriftWatch:
         self._block: list[float] = []
         self._usual = 0.0
         self._deviation = 0.0
-        #: Of the sum: where as many runs as usual are needed, and where the fewest are enough.
+        #: The sums from which as many runs as usual show slowness, and from which the fewest do.
         self._limit = self._least_limit = math.inf
         self._sum = 0.0
         self._latest: deque[float] = deque(maxlen=_LATEST_RUNS)

@@ -120,7 +120,7 @@ class RecoveringStep:
         self._preparation = RepeatedPreparation(step.device.name)
         self._successor = Successor()
         self._health = StepHealth(step.device.name)
-        #: Of executions with a time limit, by name of a device in this process.
+        #: The turns of executions with a time limit, by name of a device in this process.
         self._turns: dict[str, DeviceTurns] = {}
         is_watched = watches_drift and self._may_fall_back and may_be_watched(step.model)
         drift = DriftWatch(step.device.name) if is_watched else None

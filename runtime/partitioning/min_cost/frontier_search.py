@@ -68,7 +68,7 @@ def search(problem: PlacementProblem) -> Choice:
     reads, last_reader = _reads(problem)
     moves_of: dict[float, list[list[float]]] = {}
     frontier: list[int] = []
-    #: Of operations that are live but not in the frontier.
+    #: The devices of operations that are live but not in the frontier.
     settled: dict[int, int] = {}
     choice: Choice = [0] * problem.count
     #: Operations with several devices to choose from.

@@ -24,8 +24,8 @@ Choice: TypeAlias = list[int]
 #: A plan: its steps, each with a device and operations.
 Steps: TypeAlias = Sequence[tuple[int, Sequence[int]]]
 
-#: Of each value that an operation writes: whether the client reads it, its readers, and moving it
-#: out.
+#: For each value that an operation writes: whether the client reads it, its readers, and what
+#: moving it out costs.
 _Results: TypeAlias = list[tuple[bool, list[int], list[float]]]
 
 #: Plans of this many operations, with what they read if moving it counts, are predicted by loops.

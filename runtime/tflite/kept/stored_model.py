@@ -62,8 +62,8 @@ class _Graphs(Struct, frozen=True, array_like=True):
 
     main: Subgraph
     referenced: tuple[Subgraph, ...]
-    #: Of the operations of the main graph, and of those that control flow refers to: a
-    #: `_Levels`, which is only decoded for devices that are asked what they support.
+    #: The feature levels of the operations of the main graph, and of those that control flow
+    #: refers to: a `_Levels`, which is only decoded for devices that are asked what they support.
     levels: msgspec.Raw
 
 

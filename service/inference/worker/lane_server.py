@@ -56,7 +56,7 @@ class LaneServer:
         self._arena: SharedMemory | None = None
         self._ring: RingEnd | None = None
         self._native: NativeLane | None = None
-        #: Of the lane's thread, once it has short ones.
+        #: The time slices of the lane's thread, once it has short ones.
         self._slices = AdaptiveSlices()
         self._orders: dict[int, RunOrder] = {}
         self._told: dict[int, RunAnswer] = {}

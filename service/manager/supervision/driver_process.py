@@ -79,7 +79,7 @@ class DriverProcess:
         self._write = write
         self._ended = ended
         self._ends = ends
-        #: Of threads.
+        #: The pidfds of the threads that are watched.
         self._thread_pidfds: list[int] = []
         self._ending: asyncio.TimerHandle | None = None
         self._killing: asyncio.TimerHandle | None = None

@@ -26,12 +26,12 @@ from neurald.runtime.tflite.legalization.machinery.steps import constant, known_
 
 _PADDINGS: Mapping[int, PaddingScheme] = {1: PaddingScheme.SAME, 2: PaddingScheme.VALID}
 _INT32 = OperandType.TENSOR_INT32
-#: Of a result, whose elements are counted by numbers of 32 bits.
+#: The most elements of a result, which numbers of 32 bits count.
 _MAX_ELEMENTS: Final = (1 << 31) - 1
-#: Of windows each of whose positions is compared with that of their element.
+#: The most windows each of whose positions is compared with that of their element.
 _MAX_COMPARED: Final = 256
-#: Of images that repeat the elements at their edge, since windows reach beyond it: this many are
-#: few, and this many times as many as those of the images.
+#: Images repeat the elements at their edge if windows reach beyond it. At most this many elements
+#: may result, or this many times as many as the images have.
 _MAX_FEW_REPEATED: Final = 1 << 20
 _MAX_GROWTH: Final = 16
 

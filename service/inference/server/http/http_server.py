@@ -108,7 +108,7 @@ class BoundedProtocol(HttpToolsProtocol):
         #: The request of which something arrives, and those without an answer.
         self._events: RequestEvents | None = None
         self._unanswered: set[RequestEvents] = set()
-        #: Of the head that arrives: what has arrived, and what is parsed.
+        #: How much of the head has arrived, and how much of that is parsed.
         self._head_bytes = self._parsed_bytes = 0
         self._is_in_head = True
         self._idle_since_s = self.loop.time()

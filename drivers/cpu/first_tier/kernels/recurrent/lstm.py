@@ -12,7 +12,7 @@ from neurald.drivers.cpu.first_tier.kernels.writer import KernelWriter, clamped
 from neurald.drivers.cpu.native.objects.unit_queue import Unit
 from neurald.drivers.cpu.target.target import Target
 
-#: Of a cell, in the order of their products: input, forget, cell, output.
+#: A cell has the gates input, forget, cell and output, whose products are in this order.
 _GATES = 4
 
 
