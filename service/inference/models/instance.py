@@ -26,6 +26,8 @@ logger = logging.getLogger(__name__)
 
 #: How many workers a request is given to, each of which dies before it answers.
 _MAX_ATTEMPTS: Final = 3
+#: The most bytes of an arena that outputs of a model are given beyond the estimate.
+_MAX_OUTGROWN_BYTES: Final = 16 << 20
 #: How long a request waits after the death of a driver, times the number of its attempts.
 _DRIVER_PAUSE_S: Final = 0.3
 
@@ -68,7 +70,9 @@ class ModelInstance:
         self._lane_count = lanes
         self._load_s = load_s
         self._statistics = statistics
-        self._output_bytes = output_bytes
+        self._estimate = output_bytes
+        #: The outputs that had no room in an arena, by the number of rows: how large they were.
+        self._outgrown: dict[int, int] = {}
         self._changed = changed
         self._returned = returned
         self._ran = ran
@@ -241,8 +245,18 @@ class ModelInstance:
         """Writes the inputs of a request into the arena of a lent lane; see `written_batch`."""
         return written_batch([job], lane.arena, self._output_bytes)
 
+    def _output_bytes(self, rows: int) -> int:
+        """Returns how much room of an arena outputs are given."""
+        return max(self._estimate(rows), self._outgrown.get(rows, 0))
+
     def note_run(self, batch: Batch, answer: RunAnswer) -> None:
-        """Counts a run that has succeeded."""
+        """Counts a run that has succeeded, and gives outputs that had no room more the next time.
+
+        Outputs whose lengths follow from inputs are as large in most requests as in those before. A
+        memory of their own takes several times as long as their run.
+        """
+        if answer.attached_bytes > self._outgrown.get(batch.rows, 0):
+            self._outgrown[batch.rows] = min(answer.attached_bytes, _MAX_OUTGROWN_BYTES)
         self._statistics.executed(batch.rows, batch.durations(answer))
         self._ran((time.perf_counter_ns() - batch.begun_ns) / 1e9, len(batch.jobs))
 

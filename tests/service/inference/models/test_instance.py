@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from support.inference import zoo
 
+from neurald.service.inference.models import instance as instance_module
 from neurald.service.inference.models.instance import ModelInstance
 from neurald.service.inference.models.job import InferenceJob, JobInput
 from neurald.service.inference.models.statistics import Statistics
@@ -107,3 +108,53 @@ def test_runs_that_nobody_waits_for_are_not_awaited() -> None:
         os.close(file)
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(("most", "expected"), [(1 << 20, [200_000, 0, 560_000, 0, 0]), (100, [200_000] * 2)])
+def test_outputs_of_open_length_have_room_in_the_arena_from_the_second_run_on(
+    most: int, expected: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(instance_module, "_MAX_OUTGROWN_BYTES", most)
+
+    async def run() -> list[int]:
+        file = os.memfd_create("model")
+        os.write(file, zoo.one_row())
+        pool = WorkerPool(WorkerOptions(sandbox=SandboxMode.OFF))
+        nothing: Any = lambda *_: None  # noqa: E731 - ignores all arguments
+        instance = ModelInstance(
+            pool,
+            LoadOrder(name="row"),
+            file,
+            lanes=1,
+            load_s=60,
+            statistics=Statistics(),
+            output_bytes=lambda rows: 1024,
+            changed=nothing,
+            returned=nothing,
+            ran=nothing,
+        )
+        await instance.start()
+        attached: list[int] = []
+        for count in (50_000, 50_000, 140_000, 140_000, 50_000)[: len(expected)]:
+            values = np.arange(count, dtype=np.float32)
+            job = InferenceJob(
+                inputs=[
+                    JobInput(kind="float32", shape=(1, count), source=Bytes(memoryview(values.tobytes())))
+                ],
+                rows=1,
+                wanted=(0,),
+                finish=lambda outputs, _: bytes(outputs[0].data),
+                end=asyncio.get_running_loop().create_future(),
+                note_result=lambda room, batch, answer, result: attached.append(answer.attached_bytes),
+            )
+            lane = instance.take_lane()
+            assert lane is not None
+            instance.run(lane, [job])
+            end: Any = job.end
+            assert await end == values.tobytes()
+        await instance.close()
+        pool.close()
+        os.close(file)
+        return attached
+
+    assert asyncio.run(run()) == expected
