@@ -12,7 +12,11 @@ from pathlib import Path
 
 from neurald.drivers.compiler.support.forked_worker import ForkedWorker
 from neurald.drivers.compiler.support.worker_process import WorkerProcess
-from neurald.drivers.cpu.native.objects.llvm import MAX_REDUCED_BYTES, TargetMachine
+from neurald.drivers.cpu.native.objects.llvm import (
+    MAX_REDUCED_BYTES,
+    SUBROUTINE_DECLARATION,
+    TargetMachine,
+)
 from neurald.drivers.cpu.native.objects.unit_queue import UnitQueue
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.process.fork import may_fork
@@ -101,5 +105,6 @@ def _started(target: Target) -> WorkerProcess:
         "cpu": target.cpu,
         "features": target.features,
         "max_reduced_bytes": MAX_REDUCED_BYTES,
+        "subroutine_declaration": SUBROUTINE_DECLARATION,
     }
     return WorkerProcess(_WORKER, about, flags=("-S",))

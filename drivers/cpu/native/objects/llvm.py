@@ -43,7 +43,9 @@ atexit.register(_keep_lock)
 #: Size of the longest text whose loops LLVM's strength reduction improves. It makes short loops,
 #: such as those of matrix-vector products, up to 5 % faster. In long ones, such as those of tiles
 #: that are written out, it takes up to two fifths of the time to compile them and brings nothing.
-MAX_REDUCED_BYTES = 20_000
+MAX_REDUCED_BYTES = 10_000
+#: How a text declares a subroutine. One that calls any has its short loops there.
+SUBROUTINE_DECLARATION: Final = "declare void @s"
 
 
 #: Version of LLVM for which `leave_out_passes` was measured, and passes that changed the code of 4
@@ -100,6 +102,11 @@ def leave_out_passes() -> None:
             llvm.set_option("", f"-{option}")
 
 
+def _is_reduced(text: str) -> bool:
+    """Returns True if strength reduction is worth its time; see `MAX_REDUCED_BYTES`."""
+    return len(text) <= MAX_REDUCED_BYTES and SUBROUTINE_DECLARATION not in text
+
+
 @contextlib.contextmanager
 def _strength_reduction(llvm: Any, *, is_enabled: bool) -> Iterator[None]:
     """Enables or disables LLVM's strength reduction of loops, for this process, within the context.
@@ -153,7 +160,7 @@ class TargetMachine:
             try:
                 module = llvm.parse_assembly(text)
                 module.verify()
-                with _strength_reduction(llvm, is_enabled=len(text) <= MAX_REDUCED_BYTES):
+                with _strength_reduction(llvm, is_enabled=_is_reduced(text)):
                     code: bytes = self._machine.emit_object(module)
             except RuntimeError as error:
                 raise CompilationFailed(f"LLVM: {error}") from None

@@ -13,8 +13,9 @@ def main() -> None:
     """Replies to each module with its object code until the input ends.
 
     Each module and each reply is preceded by its length as eight bytes. The argument is a JSON
-    object with the `path` of llvmlite's parent folder, the target's `cpu` and `features`, and the
-    size of the longest module for which LLVM reduces the strength of loops (`max_reduced_bytes`).
+    object with the `path` of llvmlite's parent folder, the target's `cpu` and `features`, the size
+    of the longest module for which LLVM reduces the strength of loops (`max_reduced_bytes`), and
+    what is only in modules for which it does not (`subroutine_declaration`).
     """
     # The worker is short-lived and creates few cycles.
     gc.disable()
@@ -28,12 +29,13 @@ def main() -> None:
     machine = llvm.Target.from_default_triple().create_target_machine(
         cpu=about["cpu"], features=about["features"], opt=2, reloc="pic", codemodel="small"
     )
+    subroutine = about["subroutine_declaration"].encode()
     texts, codes = sys.stdin.buffer, sys.stdout.buffer
     while length := texts.read(8):
         text = texts.read(struct.unpack("<Q", length)[0])
         module = llvm.parse_assembly(text.decode())
         module.verify()
-        is_reduced = len(text) <= about["max_reduced_bytes"]
+        is_reduced = len(text) <= about["max_reduced_bytes"] and subroutine not in text
         llvm.set_option("", f"-disable-lsr={'false' if is_reduced else 'true'}")
         code = machine.emit_object(module)
         codes.write(struct.pack("<Q", len(code)) + code)

@@ -1,14 +1,20 @@
 """Micro-kernel of quantised products: multiplies the windows of a tile by a panel of weights."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from neurald.drivers.compiler.ir.extents.extent import Extent, estimate
+from neurald.drivers.compiler.ir.extents.extent import Extent, estimate, has_extents
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.common.accumulator_spill import spill
 from neurald.drivers.cpu.kernels.common.addressing import LINE_BYTES, address, multiple, prefetch
 from neurald.drivers.cpu.kernels.int8.packing.panels import panel_bytes, weights_row
 from neurald.drivers.cpu.kernels.int8.plan import ProductPlan
+from neurald.drivers.cpu.kernels.int8.product.tile_sums import (
+    MAX_ADDRESSES,
+    TileEntry,
+    TileForm,
+    tile_sums,
+)
 from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES
 from neurald.drivers.cpu.target.routine import NAME
 
@@ -92,6 +98,13 @@ class QuantizedMicroKernel:
             source, panel, prefetched_at, window_sums: see `write`.
             totals: destination, aligned to a vector; the sums of a position are contiguous.
         """
+        shared = self._shared()
+        if shared is not None:
+            form, entries = shared
+            table = _constant(code, entries)
+            common = window_sums or "null"
+            code.call(tile_sums(form), source, panel, prefetched_at, common, totals, table)
+            return
         # The kernel may have tiles of another size as well.
         function = f"{_FUNCTION}{len(self._offsets)}"
         row, parameters, arguments = self._row_bytes, _typed(_PARAMETERS), ""
@@ -112,6 +125,51 @@ class QuantizedMicroKernel:
             code.declarations.update(inner.declarations)
         given = _typed((source, panel, prefetched_at, window_sums or "null", totals))
         code.effect(f"call void {function}({given}{arguments})")
+
+    def _shared(self) -> tuple[TileForm, dict[TileEntry, int]] | None:
+        """Returns the form and the table of the subroutine that computes a tile.
+
+        Returns None if the tile needs a function of its own: if it adds up several steps in a turn
+        of a loop, lengths are open, or there are too few registers for the addresses.
+        """
+        plan, product = self._plan, self._product
+        rows = plan.rows if plan.has_rows else 1
+        if plan.has_nibbles or plan.unrolled > 1 or isinstance(rows, Extent):
+            return None
+        columns = plan.pixels // rows
+        form = TileForm.of(
+            rows,
+            columns,
+            scheme=self._scheme,
+            vectors=plan.vectors,
+            has_sums=self._has_sums,
+            prefetches=-(-self._prefetched_bytes // LINE_BYTES),
+            skips_taps=plan.skips_taps,
+        )
+        steps = self._period if self._prefetched_bytes else 1
+        words, rest = divmod(product.depth, self._scheme.group)
+        divides = not rest and not words % steps
+        row_step = product.rows.stride * plan.layout.row_bytes
+        column_step = product.columns.stride * plan.layout.pixel_bytes
+        is_wide = columns >= rows
+        entries = {
+            TileEntry.STEP: column_step if is_wide else row_step,
+            TileEntry.LINE_STEP: row_step if is_wide else column_step,
+            TileEntry.HEAD: weights_row(plan, self._rows) * plan.vectors * self._register,
+            TileEntry.ROWS: product.rows.taps,
+            TileEntry.ROW: self._row_bytes,
+            TileEntry.RUNS: plan.runs,
+            TileEntry.RUN: product.columns.dilation * plan.layout.pixel_bytes,
+            TileEntry.PARTS: plan.run_steps // steps,
+            TileEntry.STEPS: steps,
+            TileEntry.AHEAD: self._prefetched_bytes,
+            TileEntry.FIRST: (1 + self._rows) * plan.vectors * self._register,
+            TileEntry.SKIPPED_RUNS: int(plan.runs > 1),
+            TileEntry.SKIPPED_PARTS: words // steps if plan.runs == 1 and divides else 0,
+        }
+        if form.addresses > MAX_ADDRESSES or has_extents(tuple(entries.values())):
+            return None
+        return form, entries
 
     def write(
         self,
@@ -341,6 +399,19 @@ class QuantizedMicroKernel:
                 total = totals[number * self._plan.vectors + each]
                 results.append(self._scheme.step(code, total, word, column))
         return results
+
+
+def _constant(code: Instructions, entries: Mapping[TileEntry, int]) -> str:
+    """Returns the address of a constant table."""
+    words = ", ".join(f"i64 {entries[each]}" for each in TileEntry)
+    content = f"private unnamed_addr constant [{len(TileEntry)} x i64] [{words}]"
+    for each in code.globals:
+        name, _, text = each.partition(" = ")
+        if text == content:
+            return name
+    name = f"@{NAME}.tile{len(code.globals)}"
+    code.globals.append(f"{name} = {content}")
+    return name
 
 
 def _typed(names: Sequence[str]) -> str:

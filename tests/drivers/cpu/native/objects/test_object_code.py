@@ -19,7 +19,11 @@ from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.kernels.common.function import function_text, subroutine_of
 from neurald.drivers.cpu.native.objects import compile_helper, object_code
 from neurald.drivers.cpu.native.objects.compile_helper import CompileHelper
-from neurald.drivers.cpu.native.objects.llvm import CompilationFailed, LoadedCode
+from neurald.drivers.cpu.native.objects.llvm import (
+    SUBROUTINE_DECLARATION,
+    CompilationFailed,
+    LoadedCode,
+)
 from neurald.drivers.cpu.native.objects.object_code import (
     ObjectCompilation,
     callers_unit,
@@ -212,6 +216,21 @@ def test_subroutines_are_separate_units() -> None:
     function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 2)
     function(loaded.addresses[routine.name])(found, None, None, 0, 1)
     assert list(found) == [43]
+
+
+def test_callers_of_subroutines_are_recognised() -> None:
+    """LLVM does not reduce the strength of their loops, wherever they are compiled."""
+    code = Instructions(("%a0",))
+    code.call(subroutine_of(Instructions(("%a",)), [("ptr", "%a")]), "%a0")
+    routine = Routine(
+        text=function_text(code, (Value((1,), Scalar.INT32),)),
+        arguments=(),
+        work_items=1,
+        cost_ns=1.0,
+        declarations=frozenset(code.declarations),
+    )
+    assert SUBROUTINE_DECLARATION in routine_unit(routine).text
+    assert SUBROUTINE_DECLARATION not in routine_unit(adding(1, 1)).text
 
 
 def test_a_helper_is_started_ahead_for_many_units(monkeypatch: pytest.MonkeyPatch) -> None:
