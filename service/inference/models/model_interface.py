@@ -13,6 +13,7 @@ from neurald.service.inference.models.request_inputs import checked_inputs, raw_
 from neurald.service.inference.protocol.element_types import datatype_of
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.tensors import (
+    BINARY_OUTPUT,
     InferenceAnswer,
     InferenceRequest,
     OutputTensor,
@@ -126,8 +127,8 @@ class ModelInterface:
             parameters: dict[str, Parameter] = {}
             if _is_true(request.parameters.get(RECEIPT)):
                 parameters[RECEIPT] = _receipt_text(record)
-            if "binary_data_output" in request.parameters:
-                parameters["binary_data_output"] = request.parameters["binary_data_output"]
+            if BINARY_OUTPUT in request.parameters:
+                parameters[BINARY_OUTPUT] = request.parameters[BINARY_OUTPUT]
             return encode(
                 InferenceAnswer(
                     model=self._name,
@@ -150,7 +151,7 @@ class ModelInterface:
             model=self._name,
             version=str(self._version),
             id="",
-            parameters={"binary_data_output": True},
+            parameters={BINARY_OUTPUT: True},
             inputs=(raw_input(content, self.described.inputs, self._name, self._max_batch_size),),
             outputs=(),
         )

@@ -16,6 +16,7 @@ from neurald.service.inference.protocol.element_types import datatype_of
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.json_encoding import bytes_of_elements, json_elements
 from neurald.service.inference.protocol.tensors import (
+    BINARY_OUTPUT,
     RESERVED_PREFIX,
     Bytes,
     InferenceAnswer,
@@ -88,7 +89,7 @@ def encode_generate_answer(answer: InferenceAnswer) -> bytes:
     document: dict[str, Any] = {"model_name": answer.model, "model_version": answer.version}
     if answer.id:
         document[_ID] = answer.id
-    document |= answer.parameters
+    document |= {key: value for key, value in answer.parameters.items() if key != BINARY_OUTPUT}
     for output in answer.outputs:
         document[output.name] = json_elements(output, unwraps=True)
     return _ENCODER.encode(document)

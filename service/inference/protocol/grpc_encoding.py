@@ -27,6 +27,7 @@ from neurald.service.inference.protocol.messages import (
 from neurald.service.inference.protocol.regions import REGION, RegionTable
 from neurald.service.inference.protocol.string_contents import Strings, taken_strings
 from neurald.service.inference.protocol.tensors import (
+    BINARY_OUTPUT,
     MAX_TENSORS,
     RESERVED_PREFIX,
     Bytes,
@@ -353,7 +354,8 @@ def encode_answer(answer: InferenceAnswer) -> bytes:
         # Fields of a message may come in any order.
         own = ModelInferResponse(id=answer.id)
         for key, value in answer.parameters.items():
-            set_parameter(own.parameters[key], value)
+            if key != BINARY_OUTPUT:  # which says nothing over gRPC
+                set_parameter(own.parameters[key], value)
         parts.append(own.SerializeToString())
     return b"".join(parts)
 

@@ -16,6 +16,7 @@ from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.grpc_encoding import class_count
 from neurald.service.inference.protocol.regions import REGION, RegionTable
 from neurald.service.inference.protocol.tensors import (
+    BINARY_OUTPUT,
     MAX_TENSORS,
     RESERVED_PREFIX,
     Bytes,
@@ -86,7 +87,6 @@ _SPECIAL_VALUES: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -m
 #: The most dimensions of NumPy's arrays, in every version of it.
 _MAX_RANK: Final = 32
 #: The parameters that say how a tensor is sent, and are not passed on.
-_BINARY_OUTPUT: Final = "binary_data_output"
 _BINARY: Final = "binary_data"
 _BINARY_SIZE: Final = "binary_data_size"
 
@@ -251,7 +251,7 @@ def checked_request(
                 f"parameter keys starting with '{RESERVED_PREFIX}' are reserved for Triton usage and should not be "
                 f"specified: {quoted(key)}",
             )
-    by_default = _flag(_BINARY_OUTPUT, parameters.pop(_BINARY_OUTPUT, False))
+    by_default = _flag(BINARY_OUTPUT, parameters.pop(BINARY_OUTPUT, False))
     outputs: list[WantedOutput] = []
     for wanted in request.outputs:
         given = _without_nulls(wanted.parameters)
@@ -269,7 +269,7 @@ def checked_request(
             )
         )
     if by_default:
-        parameters[_BINARY_OUTPUT] = True
+        parameters[BINARY_OUTPUT] = True
     return InferenceRequest(
         model=model,
         version=version,
@@ -480,7 +480,7 @@ def encode_answer(answer: InferenceAnswer) -> tuple[bytes, int | None]:
         ServiceError: an output does not fit into its region, or a string is not text.
     """
     parameters = dict(answer.parameters)
-    by_default = _flag(_BINARY_OUTPUT, parameters.pop(_BINARY_OUTPUT, False))
+    by_default = _flag(BINARY_OUTPUT, parameters.pop(BINARY_OUTPUT, False))
     outputs: list[dict[str, Any]] = []
     binary: list[memoryview] = []
     for output in answer.outputs:

@@ -23,6 +23,8 @@ _MIN_INTEGER, _MAX_INTEGER = -(2**63), 2**64 - 1
 #: Bytes of the largest element.
 _LARGEST_ELEMENT = 8
 
+#: The parameter that asks for all outputs as bytes behind the JSON, over HTTP.
+BINARY_OUTPUT = "binary_data_output"
 #: Names of parameters that begin so belong to the protocol.
 RESERVED_PREFIX = "triton_"
 

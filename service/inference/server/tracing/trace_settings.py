@@ -5,6 +5,7 @@ settings to return to these.
 """
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 from neurald.service.inference.protocol.errors import ServiceError, Status
@@ -34,7 +35,8 @@ class TraceSettings:
     """
 
     def __init__(self, start: TraceConfiguration) -> None:
-        self._file = start.file
+        #: Without the folder: where files are is no concern of clients.
+        self._file = Path(start.file).name
         self._start: dict[str, tuple[str, ...]] = {
             _LEVEL: (start.level,),
             "trace_rate": (str(start.rate),),

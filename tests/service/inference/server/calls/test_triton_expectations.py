@@ -307,6 +307,24 @@ def test_classes_of_integers_are_integers(serving: Serving) -> None:
         assert found.ravel().tolist() == [b"60:1", b"14:3", b"2:0"]
 
 
+def test_answers_of_plain_values_and_grpc_do_not_repeat_a_parameter_of_http(serving: Serving) -> None:
+    request = triton_grpc.service_pb2.ModelInferRequest(model_name="same", raw_input_contents=[X.tobytes()])
+    request.inputs.add(name="x", datatype="FP32", shape=[1, 4])
+    request.parameters["binary_data_output"].bool_param = True
+    with grpc.insecure_channel(serving.grpc) as channel:
+        answer = triton_grpc.service_pb2_grpc.GRPCInferenceServiceStub(channel).ModelInfer(
+            request, timeout=60
+        )
+    assert answer.raw_output_contents == [X.tobytes()]
+    assert not answer.parameters
+    connection = http.client.HTTPConnection(serving.http, timeout=60)
+    body = json.dumps({"x": X.tolist(), "binary_data_output": True})
+    connection.request("POST", "/v2/models/same/generate", body)
+    found = json.loads(connection.getresponse().read())
+    connection.close()
+    assert found == {"model_name": "same", "model_version": "1", "y": X.tolist()}
+
+
 def test_regions_that_are_not_registered_are_not_found(serving: Serving) -> None:
     tensor = triton_grpc.InferInput("x", [1, 4], "FP32")
     tensor.set_shared_memory("none", 16)

@@ -9,7 +9,7 @@ from neurald.service.manager.settings.service_configuration import TraceConfigur
 
 @pytest.fixture
 def settings() -> TraceSettings:
-    return TraceSettings(TraceConfiguration(file="/f", level="TIMESTAMPS", rate=1))
+    return TraceSettings(TraceConfiguration(file="/folder/f.json", level="TIMESTAMPS", rate=1))
 
 
 def shown(settings: TraceSettings, model: str = "") -> dict[str, str]:
@@ -18,7 +18,7 @@ def shown(settings: TraceSettings, model: str = "") -> dict[str, str]:
 
 def test_models_have_the_settings_of_the_service_until_they_have_their_own(settings: TraceSettings) -> None:
     start = {
-        "trace_file": "/f",
+        "trace_file": "f.json",
         "trace_level": "TIMESTAMPS",
         "trace_rate": "1",
         "trace_count": "-1",
