@@ -59,8 +59,7 @@ from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.schedule.lane_constants import LaneConstants, RowLoad, windows
 from neurald.drivers.cpu.target.target import Target
 
-#: Size of values that exceed the first-level cache when read, and prefetch distance. Hardware
-#: prefetchers are too late if there is much computation between loads.
+#: Size of values that exceed the first-level cache when read, and prefetch distance.
 _STREAM_BYTES = 1 << 16
 _AHEAD_BYTES = 1024
 #: Maximum distance of elements that are loaded with those between them, instead of gathered, if it
@@ -82,7 +81,7 @@ class Statements:
         mask: i1 per lane, true if the element exists; None if all do. Other lanes read and write
             nothing.
         varying: cache of which expressions differ between lanes; can be shared for the same axis.
-        is_streaming: True if consecutive elements along the axis are computed next.
+        is_streaming: True if consecutive elements along the axis are computed next, and prefetched.
         row: constants of the lanes' axis if the name of the first lane's index is a number.
 
     Attributes:

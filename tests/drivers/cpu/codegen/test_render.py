@@ -2,7 +2,7 @@ import re
 
 import numpy as np
 import pytest
-from support.compiler.elementwise import interpreted
+from support.compiler.elementwise import interpreted, kernel_of
 from support.compiler.random_kernels import RandomKernel
 from support.cpu.native import DIFFERENT, RUNNABLE, Array, compiled, run
 from support.cpu.rendered import check_rendered
@@ -347,3 +347,10 @@ def test_kernels_on_different_memory_have_the_same_text() -> None:
         return Kernel(output=node.output, axes=node.axes, body=node.body)
 
     assert render(kernel(), RUNNABLE[0]).name == render(kernel(), RUNNABLE[0]).name
+
+
+@pytest.mark.parametrize(("op", "is_prefetched"), [(Op.ABSOLUTE, False), (Op.EXP, False), (Op.SIN, True)])
+def test_elements_are_prefetched_for_long_functions(op: Op, *, is_prefetched: bool) -> None:
+    for count, expected in ((1 << 20, is_prefetched), (1 << 10, False)):
+        kernel = kernel_of(lambda x: apply(op, x), [Value((count,), Scalar.FLOAT32)])
+        assert ("prefetch" in render(kernel, TARGETS["avx512"]).text) == expected
