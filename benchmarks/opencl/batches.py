@@ -53,12 +53,14 @@ _CASES: dict[tuple[str, str], tuple[int, ...]] = {
     ("resnet_50", "relaxed"): (1, 8, 32, 128),
     ("mobilenet_v2", "relaxed"): (1, 8, 32, 128),
     ("resnet_50", "int8"): (1, 8, 32),
-    ("mobilenet_v2", "int8"): (1, 32),
+    ("mobilenet_v2", "int8"): (1, 8, 32),
     ("vit_base", "fp32"): (1, 8),
     ("bert_base", "fp32"): (1, 8),
     ("resnet_50", "fp32"): (1, 8, 32),
     ("mobilenet_v2", "fp32"): (1, 8, 32),
 }
+#: How the note about lines of another run begins, and where a result has how they were measured.
+_OTHERS, _MEASURED = "Measured by", "measured"
 #: Time that is needed to compile a network with PyTorch if it is in the cache.
 _MIN_COMPILE_S = 20
 _NAMES = tuple(dict.fromkeys(name for name, _ in _CASES))
@@ -143,23 +145,47 @@ def label_of(name: str, batch: int, precision: str) -> str:
     return f"{name}, {precision}, batch {batch}"
 
 
-def known_rows(path: Path | None) -> tuple[dict[str, list[Cell]], list[str]]:
-    """Returns the rows of a result file by their labels, with notes; none if there is no file.
+class KnownResult:
+    """The lines that a result file has of earlier runs, and what is to be said of them.
 
-    Raises:
-        ValueError: it is not a result file.
+    Attributes:
+        rows: the lines by their labels.
+        notes: the notes that do not depend on who measured a line.
+        measured: how and when each line was measured, by its label.
     """
-    if path is None or not path.exists():
-        return {}, []
-    known = read(path)
-    note = (
-        f"Other lines were measured by `{known.command}` at {known.commit} on {known.date} ({known.machine})."
-    )
-    notes = [each for each in known.notes if each != note]
-    return {str(row[0]): [*row] for row in known.tables[0].rows}, [*notes, note]
+
+    def __init__(self, path: Path | None) -> None:
+        """Reads the file, if there is one.
+
+        Raises:
+            ValueError: it is not a result file.
+        """
+        self.rows: dict[str, list[Cell]] = {}
+        self.notes: list[str] = []
+        self.measured: dict[str, str] = {}
+        if path is None or not path.exists():
+            return
+        known = read(path)
+        self.rows = {str(row[0]): [*row] for row in known.tables[0].rows}
+        earlier: dict[str, str] = known.details.get(_MEASURED, {})
+        this = f"`{known.command}` at {known.commit} on {known.date} ({known.machine})"
+        self.measured = {label: earlier.get(label, this) for label in self.rows}
+        self.notes = [each for each in known.notes if not each.startswith(_OTHERS)]
+
+    def replace(self, label: str) -> None:
+        """Drops what is said of a line that is measured again."""
+        self.measured.pop(label, None)
+        self.notes = [each for each in self.notes if not each.startswith(f"{label}:")]
+
+    def all_notes(self) -> list[str]:
+        """Returns the notes, with one for each earlier run that has lines left."""
+        runs: dict[str, list[str]] = {}
+        for label, run in self.measured.items():
+            runs.setdefault(run, []).append(label)
+        return [*self.notes, *(f"{_OTHERS} {run}: {'; '.join(labels)}." for run, labels in runs.items())]
 
 
-def record(path: Path, facts: DeviceFacts, rows: list[list[Cell]], notes: list[str]) -> None:
+def record(path: Path, facts: DeviceFacts, rows: list[list[Cell]], known: KnownResult) -> None:
     """Writes a result file with the rows that are known so far."""
     columns = [
         Column(name="network", title=""),
@@ -178,7 +204,8 @@ def record(path: Path, facts: DeviceFacts, rows: list[list[Cell]], notes: list[s
         "outputs in host memory. Prepare: until executions can begin; persistent kernels may replace "
         "separate ones later. For PyTorch, relaxed means float16.",
         tables=[Table(title="Medians", columns=columns, rows=rows)],
-        notes=notes,
+        notes=known.all_notes(),
+        details={_MEASURED: known.measured} if known.measured else {},
         **about,
     )
     write(path, result)
@@ -195,14 +222,15 @@ class Comparison:
     def __init__(self, given: argparse.Namespace, facts: DeviceFacts) -> None:
         self._given, self._facts = given, facts
         self._end = time.monotonic() + 60 * given.minutes
-        self._rows, self._notes = known_rows(given.json)
+        self._known = KnownResult(given.json)
+        self._rows = self._known.rows
 
     def _remaining_s(self) -> float:
         return self._end - time.monotonic()
 
     def _note(self, text: str) -> None:
         print(text, flush=True)  # noqa: T201
-        self._notes.append(text)
+        self._known.notes.append(text)
 
     def _record(self, row: list[Cell]) -> None:
         times = [each for each in row[4:6] if isinstance(each, float)]
@@ -210,6 +238,7 @@ class Comparison:
         assert isinstance(own, float)  # noqa: S101 - it was measured
         row[6] = own / min(times) if times else None
         self._rows[str(row[0])] = row
+        self._known.replace(str(row[0]))
         print(row, flush=True)  # noqa: T201
         self._write()
 
@@ -221,7 +250,7 @@ class Comparison:
             labels = sorted(
                 self._rows, key=lambda label: order.index(label) if label in order else len(order)
             )
-            record(self._given.json, self._facts, [self._rows[each] for each in labels], self._notes)
+            record(self._given.json, self._facts, [self._rows[each] for each in labels], self._known)
 
     def measure(self) -> None:
         """Measures neurald and CUDA graphs, then compiled networks."""

@@ -35,4 +35,10 @@ def test_a_run_keeps_the_lines_of_other_cases(
         ("resnet_50, int8, batch 32", 1.0),
     ]
     (note,) = result.notes
-    assert "Other lines were measured by" in note
+    assert note.startswith("Measured by")
+    assert note.endswith(": resnet_50, int8, batch 32.")
+    run(3.0, networks=["resnet_50"], batches=[8], precisions=["relaxed"])
+    (note,) = batches.read(file).notes
+    assert note.endswith(": vit_base, relaxed, batch 8; resnet_50, int8, batch 8; resnet_50, int8, batch 32.")
+    run(4.0, networks=["vit_base", "resnet_50"], batches=[8, 32], precisions=["relaxed", "int8"])
+    assert not batches.read(file).notes
