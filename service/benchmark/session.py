@@ -14,6 +14,7 @@ import neurald as nd
 from neurald.hal.errors import BadData
 from neurald.hal.model.model import Model
 from neurald.hal.records import replace
+from neurald.runtime.execution.profile import StepProfile
 from neurald.service.benchmark.accuracy import differences
 from neurald.service.benchmark.breakdown import time_parts
 from neurald.service.benchmark.clients import run_clients
@@ -131,6 +132,54 @@ class BenchmarkSettings:
     quiet: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Started:
+    """A model that has run once, and how long that took.
+
+    Attributes:
+        model: the model as it was loaded.
+        compilation: its compilation.
+        slots: the inputs that the model needs.
+        source: where the inputs come from.
+        inputs, outputs: the arrays of the first run.
+        remarks: what is to be said about the inputs.
+        load_s, prepare_s, first_s: the durations of loading, preparing and the first run.
+        optimized_s: the time from the begin of preparation until code was optimised.
+    """
+
+    model: Model
+    compilation: nd.Compilation
+    slots: Sequence[Slot]
+    source: str
+    inputs: Sequence[Array]
+    outputs: Sequence[Array]
+    remarks: Sequence[str]
+    load_s: float
+    prepare_s: float
+    first_s: float
+    optimized_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Runs:
+    """The runs of a model that were measured.
+
+    Attributes:
+        warmup, steady: the seconds that each run took.
+        rate: runs per second; None without pauses between them.
+        waiting: the share of the time in which the process waited for a processor.
+        steps: the steps that ran, described for JSON.
+        profiles: the kernel times of each step; none if they were not asked for.
+    """
+
+    warmup: Sequence[float]
+    steady: Sequence[float]
+    rate: float | None
+    waiting: float | None
+    steps: Sequence[dict[str, Any]]
+    profiles: Sequence[StepProfile]
+
+
 def measure(settings: BenchmarkSettings) -> dict[str, Any]:
     """Measures a model.
 
@@ -144,6 +193,35 @@ def measure(settings: BenchmarkSettings) -> dict[str, Any]:
     if settings.requirements:
         require_devices(settings.requirements, chosen or nd.devices())
     memory = {"before_load": memory_use()}
+    started = _start(settings, chosen)
+    memory["after_first_run"] = memory_use()
+    if not settings.quiet:
+        for remark in started.remarks:
+            note(remark)
+    runs = _run_again(settings, started)
+    memory["after_runs"] = memory_use()
+    where = delegation(runs.steps)
+    if settings.require_full_delegation:
+        require_full_delegation(where)
+    for requirement in settings.requirements:
+        requirement.check(runs.steps, started.compilation.explain())
+    document = _described(settings, started, runs)
+    document["delegation"] = where
+    document["memory"] = memory
+    given = started.inputs, started.outputs
+    if settings.profile:
+        document["profile"] = describe_profile(started.model, runs.profiles)
+    if settings.clients:
+        document["clients"] = _clients(settings, started.compilation, *given)
+    if settings.reference is not None:
+        document["accuracy"] = _accuracy(settings, started.model, settings.reference, *given)
+    if settings.peers:
+        document["peers"] = _peers(settings, started.inputs)
+    return document
+
+
+def _start(settings: BenchmarkSettings, devices: Sequence[nd.Device] | None) -> _Started:
+    """Loads and compiles the model, and runs it for the first time."""
     with ExitStack() as prepared:
         shown = prepared.enter_context(preparing(settings.model.name, quiet=settings.quiet))
         if settings.trace is not None:
@@ -156,7 +234,7 @@ def measure(settings: BenchmarkSettings) -> dict[str, Any]:
         shapes = parse_shapes(settings.shapes, slots)
         source, inputs, remarks = _inputs(settings, slots, shapes)
         start = time.perf_counter()
-        builder = _builder(settings, loaded, chosen)
+        builder = _builder(settings, loaded, devices)
         builder.set_progress_callback(shown.step)
         compilation = builder.finish()
         prepare_s = time.perf_counter() - start
@@ -167,13 +245,27 @@ def measure(settings: BenchmarkSettings) -> dict[str, Any]:
         optimized_s = time.perf_counter() - start
         for _ in range(_TRACED_RUNS if settings.trace is not None else 0):
             compilation.run(*inputs)
-    memory["after_first_run"] = memory_use()
-    if not settings.quiet:
-        for remark in remarks:
-            note(remark)
+    return _Started(
+        model=loaded,
+        compilation=compilation,
+        slots=slots,
+        source=source,
+        inputs=inputs,
+        outputs=outputs,
+        remarks=remarks,
+        load_s=load_s,
+        prepare_s=prepare_s,
+        first_s=first_s,
+        optimized_s=optimized_s,
+    )
+
+
+def _run_again(settings: BenchmarkSettings, started: _Started) -> _Runs:
+    """Runs the model as often as the settings say, and measures that."""
+    compilation = started.compilation
     warmup: list[float] = []
     with compilation.create_burst() if settings.burst else nullcontext() as used:
-        execution = BoundExecution(compilation, inputs, outputs, used)
+        execution = BoundExecution(compilation, started.inputs, started.outputs, used)
         if settings.warmup.runs or settings.warmup.min_s:
             with progress("warming up", quiet=settings.quiet) as bar:
                 warmup = repeat(execution.time_once, settings.warmup, bar.advance_to)
@@ -188,17 +280,28 @@ def measure(settings: BenchmarkSettings) -> dict[str, Any]:
         steps = describe_steps(compilation, elsewhere)
         with status("profiling", quiet=settings.quiet):
             profiles = median_profile(compilation, execution.time_once) if settings.profile else ()
-    memory["after_runs"] = memory_use()
-    where = delegation(steps)
-    if settings.require_full_delegation:
-        require_full_delegation(where)
-    for requirement in settings.requirements:
-        requirement.check(steps, compilation.explain())
-    document = {
+    return _Runs(
+        warmup=warmup,
+        steady=steady,
+        rate=pacing.rate(steady, steady_s),
+        waiting=waiting,
+        steps=steps,
+        profiles=profiles,
+    )
+
+
+def _described(settings: BenchmarkSettings, started: _Started, runs: _Runs) -> dict[str, Any]:
+    """Describes what was measured, for JSON."""
+    compilation, warmup, steady = started.compilation, runs.warmup, runs.steady
+    shown = np.linspace(0, len(steady) - 1, min(len(steady), _MAX_LATENCIES)).astype(np.int64)
+    is_instant = settings.startup is nd.Startup.INSTANT
+    return {
         "model": str(settings.model),
         "model_bytes": settings.model.stat().st_size,
-        "inputs": source,
-        "input_shapes": {slot.key: list(array.shape) for slot, array in zip(slots, inputs, strict=True)},
+        "inputs": started.source,
+        "input_shapes": {
+            slot.key: list(array.shape) for slot, array in zip(started.slots, started.inputs, strict=True)
+        },
         "threads": settings.threads,
         "relaxed": settings.relaxed,
         "preference": settings.preference.name.lower(),
@@ -206,36 +309,24 @@ def measure(settings: BenchmarkSettings) -> dict[str, Any]:
         "burst": settings.burst,
         "delay_s": settings.delay_s,
         "frequency_hz": settings.frequency_hz,
-        "steps": steps,
-        "delegation": where,
+        "steps": runs.steps,
         "fallback": compilation.report.fallback,
-        "load_ms": load_s * 1e3,
+        "load_ms": started.load_s * 1e3,
         "startup": settings.startup.value,
-        "prepare_ms": prepare_s * 1e3,
-        "compile_ms": _step_ms(steps, is_hit=False),
-        "cache_load_ms": _step_ms(steps, is_hit=True),
-        "optimized_ms": optimized_s * 1e3 if settings.startup is nd.Startup.INSTANT else None,
+        "prepare_ms": started.prepare_s * 1e3,
+        "compile_ms": _step_ms(runs.steps, is_hit=False),
+        "cache_load_ms": _step_ms(runs.steps, is_hit=True),
+        "optimized_ms": started.optimized_s * 1e3 if is_instant else None,
         "status": str(compilation.status),
-        "first_ms": first_s * 1e3,
+        "first_ms": started.first_s * 1e3,
         "warmup": {"runs": len(warmup), "mean_ms": sum(warmup) / len(warmup) * 1e3 if warmup else None},
         "percentiles": list(settings.percentiles),
-        "steady": _steady(steady, settings.percentiles, pacing.rate(steady, steady_s)),
-        "waiting": waiting,
+        "steady": _steady(steady, settings.percentiles, runs.rate),
+        "waiting": runs.waiting,
         "verification": describe_verification(compilation),
-        "parts": time_parts(compilation, inputs, outputs),
-        "memory": memory,
+        "parts": time_parts(compilation, started.inputs, started.outputs),
+        "latencies_ms": [steady[each] * 1e3 for each in shown.tolist()],
     }
-    if settings.profile:
-        document["profile"] = describe_profile(loaded, profiles)
-    if settings.clients:
-        document["clients"] = _clients(settings, compilation, inputs, outputs)
-    if settings.reference is not None:
-        document["accuracy"] = _accuracy(settings, loaded, settings.reference, inputs, outputs)
-    if settings.peers:
-        document["peers"] = _peers(settings, inputs)
-    chosen_runs = np.linspace(0, len(steady) - 1, min(len(steady), _MAX_LATENCIES)).astype(np.int64)
-    document["latencies_ms"] = [steady[each] * 1e3 for each in chosen_runs.tolist()]
-    return document
 
 
 def _builder(
