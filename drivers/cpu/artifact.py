@@ -6,7 +6,7 @@ used in place.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -18,12 +18,15 @@ from neurald.hal.decoding import from_msgpack
 from neurald.hal.device import Artifact
 from neurald.hal.digests import DIGEST_BYTES, digest_of
 from neurald.hal.errors import BadData
+from neurald.hal.lazy_numpy import Array
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.types import OperandType
 from neurald.hal.records import DECODE_ERRORS
 
 if TYPE_CHECKING:
     from neurald.drivers.cpu.target.open_executable import OpenExecutable
+
+_S = TypeVar("_S", bound=Struct)
 
 _MAGIC = b"ncpu0008"
 #: Number of locations of an instruction, by `Opcode`.
@@ -70,11 +73,7 @@ def write_artifact(native: NativeModel) -> Artifact:
         step_program=native.team.program.stored,
         opened=msgspec.Raw(msgspec.msgpack.encode(native.opened)),
     )
-    content = msgspec.msgpack.encode(stored)
-    return Artifact(
-        model=(HostMemory(_MAGIC + _digest(content) + content),),
-        data=(HostMemory(native.constants),),
-    )
+    return written(_MAGIC, stored, native.constants)
 
 
 def read_artifact(artifact: Artifact) -> ArtifactContents:
@@ -83,21 +82,8 @@ def read_artifact(artifact: Artifact) -> ArtifactContents:
     Raises:
         BadData: it is not an artifact of this driver, or it is inconsistent.
     """
-    if len(artifact.model) != 1 or len(artifact.data) != 1:
-        raise BadData(
-            f"expected one model and one data cache file, got {len(artifact.model)} and {len(artifact.data)}"
-        )
-    memory = artifact.model[0].view()
-    start = len(_MAGIC) + DIGEST_BYTES
-    digest, content = memory[len(_MAGIC) : start], memory[start:]
-    is_damaged = not artifact.is_verified and digest != _digest(content)
-    if memory[: len(_MAGIC)] != _MAGIC or is_damaged:
-        raise BadData("these cache files are damaged or not from the CPU driver")
-    try:
-        stored = from_msgpack(content, _Stored)
-        opened = _decoded_open(stored.opened)
-    except DECODE_ERRORS as error:
-        raise BadData(f"these cache files are not from the CPU driver: {error}") from None
+    stored = stored_in(artifact, _MAGIC, _Stored, "the CPU driver")
+    opened = _decoded_open(stored.opened)
     constants = artifact.data[0].view()
     sets_lengths = opened is not None and bool(opened.sizings)
     check_executable(stored.executable, constants.nbytes, sets_lengths=sets_lengths)
@@ -115,16 +101,58 @@ def read_artifact(artifact: Artifact) -> ArtifactContents:
 
 
 def _decoded_open(content: msgspec.Raw) -> "OpenExecutable | None":
-    """Decodes the description of a step whose lengths change; few models have one."""
+    """Decodes the description of a step whose lengths change; few models have one.
+
+    Raises:
+        BadData: it is not such a description.
+    """
     if bytes(content) == _NONE:
         return None
     from neurald.drivers.cpu.target.open_executable import OpenExecutable
 
-    return from_msgpack(content, OpenExecutable)
+    try:
+        return from_msgpack(content, OpenExecutable)
+    except DECODE_ERRORS as error:
+        raise BadData(f"the description of changing lengths is damaged: {error}") from None
 
 
-def _digest(content: bytes | memoryview) -> bytes:
-    return digest_of(content)
+def written(magic: bytes, stored: Struct, constants: Array | memoryview) -> Artifact:
+    """Returns the files of an artifact for `stored_in`.
+
+    Args:
+        magic: identifies the kind and the version of the first file.
+        stored: its content.
+        constants: the content of the second file.
+    """
+    content = msgspec.msgpack.encode(stored)
+    return Artifact(model=(HostMemory(magic + digest_of(content) + content),), data=(HostMemory(constants),))
+
+
+def stored_in(artifact: Artifact, magic: bytes, kind: type[_S], origin: str) -> _S:
+    """Returns the content of the first file of an artifact.
+
+    Args:
+        artifact: the artifact, which has two files.
+        magic, kind: see `written`.
+        origin: what writes such files, for messages.
+
+    Raises:
+        BadData: the files are damaged, or of another origin.
+    """
+    if len(artifact.model) != 1 or len(artifact.data) != 1:
+        raise BadData(
+            f"expected one model and one data cache file, got {len(artifact.model)} and {len(artifact.data)}"
+        )
+    memory = artifact.model[0].view()
+    start = len(magic) + DIGEST_BYTES
+    digest, content = memory[len(magic) : start], memory[start:]
+    is_damaged = not artifact.is_verified and digest != digest_of(content)
+    if memory[: len(magic)] != magic or is_damaged:
+        raise BadData(f"these cache files are damaged or not from {origin}")
+    try:
+        return from_msgpack(content, kind)
+    except DECODE_ERRORS as error:
+        raise BadData(f"these cache files are not from {origin}: {error}") from None
 
 
 def check_executable(executable: Executable, constants_bytes: int, *, sets_lengths: bool = False) -> None:

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     # Imported when there is an artifact: another process may be compiling it until then.
     from neurald.drivers.cpu.artifact import ArtifactContents
     from neurald.drivers.cpu.native.native_model import NativeModel
-    from neurald.drivers.cpu.open_model import CpuOpenModel, OpenArtifact
+    from neurald.drivers.cpu.open_artifact import OpenArtifact
+    from neurald.drivers.cpu.open_model import CpuOpenModel
 
 
 class ArtifactLoader(Struct, frozen=True):
@@ -43,7 +44,8 @@ class ArtifactLoader(Struct, frozen=True):
         Raises:
             BadData: the artifact is not from this device.
         """
-        from neurald.drivers.cpu.open_model import CpuOpenModel, read_open_artifact
+        from neurald.drivers.cpu.open_artifact import read_open_artifact
+        from neurald.drivers.cpu.open_model import CpuOpenModel
 
         read = read_open_artifact(artifact)
         return CpuOpenModel(model, self._loaded(read), read.opened)

@@ -3,35 +3,25 @@
 from collections.abc import Sequence
 from functools import cached_property
 
-import msgspec
-import numpy as np
-
 from neurald.drivers.compiler.frontend.variants.kept_variants import OpenVariant
-from neurald.drivers.cpu.artifact import check_executable
 from neurald.drivers.cpu.data_dependent.bounded_model import whole_model
 from neurald.drivers.cpu.data_dependent.growing_model import GrowingModel
 from neurald.drivers.cpu.native.instances.argument_binding import ArgumentBinding
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.native.python_calls.python_call import python_table
 from neurald.drivers.cpu.native.sizing.sized_executables import SizedExecutables
+from neurald.drivers.cpu.open_artifact import write_open_artifact
 from neurald.drivers.cpu.parts.native_segment import whole_steps
 from neurald.drivers.cpu.parts.partly_compiled_model import PartlyCompiledModel, has_string_ports
 from neurald.drivers.cpu.prepared_model import address_of, require_time
-from neurald.drivers.cpu.target.executable import Executable
 from neurald.drivers.cpu.target.open_executable import OpenExecutable
-from neurald.hal.decoding import from_msgpack
 from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult, OutputShape
-from neurald.hal.digests import DIGEST_BYTES, digest_of
 from neurald.hal.errors import BadData
 from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.lazy_numpy import Array
-from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.model import Model
 from neurald.hal.model.request import Request
 from neurald.hal.operations.machinery.call import Shape
-from neurald.hal.records import DECODE_ERRORS
-
-_MAGIC = b"ncpo0001"
 
 
 class CpuOpenModel:
@@ -132,61 +122,4 @@ class CpuOpenModel:
 
     def artifact(self) -> Artifact:
         """Returns the contents of cache files, see `read_open_artifact`."""
-        native = self._native
-        stored = _Stored(opened=self._opened, codes=native.codes, step_program=native.team.program.stored)
-        content = msgspec.msgpack.encode(stored)
-        return Artifact(
-            model=(HostMemory(_MAGIC + _digest(content) + content),),
-            data=(HostMemory(native.constants),),
-        )
-
-
-class _Stored(msgspec.Struct, frozen=True, array_like=True):
-    opened: OpenExecutable
-    codes: tuple[bytes, ...]
-    step_program: bytes
-
-
-class OpenArtifact(msgspec.Struct, frozen=True):
-    """Contents of an artifact; see `neurald.drivers.cpu.artifact.ArtifactContents`."""
-
-    opened: OpenExecutable
-    executable: Executable
-    codes: tuple[bytes, ...]
-    step_program: bytes
-    constants: np.ndarray
-
-
-def read_open_artifact(artifact: Artifact) -> OpenArtifact:
-    """Reads an artifact. Nothing in it has been made executable yet.
-
-    Raises:
-        BadData: it is not an artifact of an open model of this driver, or it is inconsistent.
-    """
-    if len(artifact.model) != 1 or len(artifact.data) != 1:
-        raise BadData(
-            f"expected one model and one data cache file, got {len(artifact.model)} and {len(artifact.data)}"
-        )
-    memory = artifact.model[0].view()
-    start = len(_MAGIC) + DIGEST_BYTES
-    content = memory[start:]
-    if memory[: len(_MAGIC)] != _MAGIC or memory[len(_MAGIC) : start] != _digest(content):
-        raise BadData("these cache files are damaged or not from a model with open dimensions")
-    try:
-        stored = from_msgpack(content, _Stored)
-    except DECODE_ERRORS as error:
-        raise BadData(f"these cache files are not from a model with open dimensions: {error}") from None
-    constants = np.frombuffer(artifact.data[0].view(), np.uint8)
-    check_executable(stored.opened.template, constants.nbytes)
-    stored.opened.check()
-    return OpenArtifact(
-        opened=stored.opened,
-        executable=stored.opened.template,
-        codes=stored.codes,
-        step_program=stored.step_program,
-        constants=constants,
-    )
-
-
-def _digest(content: bytes | memoryview) -> bytes:
-    return digest_of(content)
+        return write_open_artifact(self._native, self._opened)

@@ -45,6 +45,7 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/cpu/first_tier/first_tier.py": "tests/drivers/cpu/first_tier/test_library.py",
     "drivers/cpu/in_process.py": "tests/drivers/cpu/test_compiled_models.py",
     "drivers/cpu/loading.py": "tests/drivers/cpu/test_device.py",
+    "drivers/cpu/open_artifact.py": "tests/drivers/cpu/test_open_model.py",
     "drivers/cpu/requested_preparation.py": "tests/drivers/cpu/test_device.py",
     "drivers/cpu/first_tier/bound_call.py": "tests/drivers/cpu/first_tier/test_preparation.py",
     "drivers/cpu/first_tier/layout.py": "tests/drivers/cpu/first_tier/kernels/convolution/test_products.py",

@@ -114,7 +114,7 @@ def test_refused_entries_are_compiled_again(
 ) -> None:
     check(compiled(tmp_path), 2)
     with monkeypatch.context() as patch:
-        patch.setattr("neurald.drivers.cpu.open_model._MAGIC", b"another!")
+        patch.setattr("neurald.drivers.cpu.open_artifact._MAGIC", b"another!")
         check(compiled(tmp_path), 2)
     assert len(compilations) == 2
 

@@ -26,6 +26,7 @@ from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target, host_target
 from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.device import REFERENCE, Artifact, ExecuteOptions, ExecutionResult, PrepareOptions
+from neurald.hal.digests import digest_of
 from neurald.hal.errors import BadData, Cancelled, OpFailed
 from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.memory.pool import HostMemory
@@ -425,7 +426,7 @@ def changed(artifact: Artifact, **fields: Any) -> Artifact:
 
 def with_content(content: bytes, artifact: Artifact) -> Artifact:
     """Returns the artifact with other content and a valid digest."""
-    head = artifact_format._MAGIC + artifact_format._digest(content)
+    head = artifact_format._MAGIC + digest_of(content)
     return Artifact(model=(HostMemory(head + content),), data=artifact.data)
 
 

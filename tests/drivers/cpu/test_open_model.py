@@ -13,7 +13,8 @@ import neurald as nd
 from neurald.drivers.compiler.memory.open_step import OpenLocation
 from neurald.drivers.cpu.device import CpuDevice, process_settings
 from neurald.drivers.cpu.loading import ArtifactLoader
-from neurald.drivers.cpu.open_model import CpuOpenModel, read_open_artifact
+from neurald.drivers.cpu.open_artifact import read_open_artifact
+from neurald.drivers.cpu.open_model import CpuOpenModel
 from neurald.drivers.cpu.preparation import Preparation
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.target.executable import BandedCalls

@@ -37,7 +37,7 @@ from neurald.drivers.cpu.loading import ArtifactLoader
 from neurald.drivers.cpu.native.instances.growing_call import GrowingCall
 from neurald.drivers.cpu.native.instances.step_memory import StepMemory
 from neurald.drivers.cpu.native.native_model import NativeModel
-from neurald.drivers.cpu.open_model import read_open_artifact
+from neurald.drivers.cpu.open_artifact import read_open_artifact
 from neurald.drivers.cpu.parts.native_segment import NativeSegment
 from neurald.drivers.cpu.parts.stored_parts import read_parts
 from neurald.drivers.cpu.preparation import Preparation

@@ -8,7 +8,8 @@ import pytest
 
 import neurald as nd
 from neurald.drivers.cpu.device import process_settings
-from neurald.drivers.cpu.open_model import CpuOpenModel, read_open_artifact
+from neurald.drivers.cpu.open_artifact import read_open_artifact
+from neurald.drivers.cpu.open_model import CpuOpenModel
 from neurald.drivers.cpu.preparation import Preparation
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.target.target import TARGETS, Target, host_target, runs_here

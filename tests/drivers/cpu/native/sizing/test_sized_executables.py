@@ -14,7 +14,7 @@ from neurald.drivers.cpu.device import process_settings
 from neurald.drivers.cpu.native.records.step_records import StepRecords
 from neurald.drivers.cpu.native.sizing.sized_executables import SizedExecutables
 from neurald.drivers.cpu.native.thread_pool import process
-from neurald.drivers.cpu.open_model import read_open_artifact
+from neurald.drivers.cpu.open_artifact import read_open_artifact
 from neurald.drivers.cpu.preparation import Preparation
 from neurald.drivers.cpu.target.open_executable import OpenExecutable
 from neurald.drivers.cpu.target.step_sizes import StepSizes
