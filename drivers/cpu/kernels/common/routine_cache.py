@@ -127,15 +127,17 @@ def _cache_key(kernel: Kernel, arguments: Sequence[Value], target: Target) -> Ha
 
 def _own(each: Expression, numbers: dict[Expression, int], positions: dict[Value, int]) -> Iterator[Hashable]:
     """Yields what distinguishes an expression from others of its class."""
+    if isinstance(each, Linear):
+        # The order of terms has no meaning, and follows from the addresses of objects.
+        yield from sorted((numbers[term], factor) for term, factor in each.terms)
+        yield each.constant
+        return
     yield from (numbers[operand] for operand in each.operands)
     if isinstance(each, Constant):
         # The key uses repr because 0.0 == -0.0 and NaN != NaN.
         yield repr(each.value)
     elif isinstance(each, Axis):
         yield each.extent
-    elif isinstance(each, Linear):
-        yield from (factor for _, factor in each.terms)
-        yield each.constant
     elif isinstance(each, Load):
         yield from (positions[each.value], each.guard is None)
     elif isinstance(each, Apply):

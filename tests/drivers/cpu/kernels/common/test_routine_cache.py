@@ -9,6 +9,7 @@ from support.cpu.native import run
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.expression import axis, constant, load, select
+from neurald.drivers.compiler.ir.expression_nodes import Linear
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
@@ -99,3 +100,18 @@ def test_equal_kernels_without_contraction_are_generated_once() -> None:
         inputs = {value: generator.standard_normal(value.shape).astype(np.float32) for value in kernel.inputs}
         got, _ = run(routine, inputs, TARGET)
         np.testing.assert_array_equal(got, interpreted(kernel, inputs))
+
+
+def test_the_order_of_terms_does_not_matter() -> None:
+    """It depends on where expressions are in memory."""
+    routines = []
+    for is_reversed in (False, True):
+        at, value = (axis(9), axis(20)), Value((180,), Scalar.FLOAT32)
+        place = at[0] * 20 + at[1]
+        assert isinstance(place, Linear)
+        if is_reversed:
+            place = replace(place, terms=place.terms[::-1])
+        body = load(value, (place,)) * 2.0
+        kernel = Kernel(output=Value((9, 20), Scalar.FLOAT32), axes=at, body=body, operations=())
+        routines.append(generate(kernel, TARGET))
+    assert routines[0].text is routines[1].text
