@@ -404,6 +404,7 @@ _REDUCTIONS: dict[ReductionOp, np.ufunc] = {
     ReductionOp.PRODUCT: np.multiply,
     ReductionOp.MINIMUM: np.minimum,
     ReductionOp.MAXIMUM: np.maximum,
+    ReductionOp.MAXIMUM_NUMBER: np.fmax,
     ReductionOp.ANY: np.logical_or,
     ReductionOp.ALL: np.logical_and,
 }

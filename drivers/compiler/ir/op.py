@@ -113,10 +113,17 @@ class ReductionOp(Enum):
 
     SUM = auto()
     PRODUCT = auto()
+    #: NaN if any of the floats is NaN.
     MINIMUM = auto()
     MAXIMUM = auto()
+    #: That of the floats that are not NaN.
+    MAXIMUM_NUMBER = auto()
     ANY = auto()
     ALL = auto()
+
+
+#: Reductions to one of the elements.
+EXTREMES = frozenset((ReductionOp.MINIMUM, ReductionOp.MAXIMUM, ReductionOp.MAXIMUM_NUMBER))
 
 
 def reduction_identity(reduction: ReductionOp, type: Scalar) -> Number:  # noqa: A002 - the field's name
@@ -125,7 +132,7 @@ def reduction_identity(reduction: ReductionOp, type: Scalar) -> Number:  # noqa:
         return 0
     if reduction is ReductionOp.PRODUCT or reduction is ReductionOp.ALL:
         return 1
-    lowest = reduction is ReductionOp.MAXIMUM
+    lowest = reduction in (ReductionOp.MAXIMUM, ReductionOp.MAXIMUM_NUMBER)
     if type.is_float:
         return float("-inf") if lowest else float("inf")
     if type is Scalar.BOOL:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Load, Reduce
 from neurald.drivers.compiler.ir.extents.extent import Extent, estimate
 from neurald.drivers.compiler.ir.offsets import offset_of, stride_along
-from neurald.drivers.compiler.ir.op import Op, ReductionOp, reduction_identity
+from neurald.drivers.compiler.ir.op import EXTREMES, Op, ReductionOp, reduction_identity
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.cpu.emit.op_table import computed, extreme
@@ -71,7 +71,9 @@ def combine(
         value: the value.
         ignores_nan: True if the value is not NaN, or need not affect a minimum or maximum if it is.
     """
-    if fold in (ReductionOp.MINIMUM, ReductionOp.MAXIMUM):
+    if fold in EXTREMES:
+        # Without a test for NaN, the accumulator remains.
+        ignores_nan = ignores_nan or fold is ReductionOp.MAXIMUM_NUMBER
         is_minimum = fold is ReductionOp.MINIMUM
         return extreme(v, kind, element, total, value, is_minimum=is_minimum, second_is_number=ignores_nan)
     if kind is Scalar.BOOL:

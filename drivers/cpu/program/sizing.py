@@ -32,7 +32,7 @@ from neurald.drivers.compiler.ir.extents.scope import MAX_LENGTH, ExtentScope, G
 from neurald.drivers.compiler.ir.extents.terms import Atom, AtomKind, Relation
 from neurald.drivers.compiler.ir.graph import Attention
 from neurald.drivers.compiler.ir.kernel import Kernel
-from neurald.drivers.compiler.ir.op import Op, ReductionOp
+from neurald.drivers.compiler.ir.op import EXTREMES, Op
 from neurald.drivers.compiler.ir.traversal import free_axes, walk
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.target.executable import (
@@ -454,7 +454,7 @@ def _depends_on_elements(expression: Expression) -> bool:
     References refuse the largest element of nothing, and a division by the number of elements.
     """
     if isinstance(expression, Reduce):
-        return expression.reduction in (ReductionOp.MINIMUM, ReductionOp.MAXIMUM)
+        return expression.reduction in EXTREMES
     if not isinstance(expression, Apply) or expression.op not in _DIVISIONS:
         return False
     return not isinstance(expression.arguments[1], Constant) or isinstance(

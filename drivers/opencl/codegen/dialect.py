@@ -346,6 +346,8 @@ def combine_text(reduction: ReductionOp, total: str, value: str, kind: Scalar) -
         return f"{total} *= {value};"
     if reduction in (ReductionOp.ANY, ReductionOp.ALL):
         return f"{total} = {total} {'||' if reduction is ReductionOp.ANY else '&&'} {value};"
+    if kind.is_float and reduction is ReductionOp.MAXIMUM_NUMBER:
+        return f"{total} = fmax({total}, {value});"
     return f"{total} = {_extreme(kind, value, total, is_minimum=reduction is ReductionOp.MINIMUM)};"
 
 

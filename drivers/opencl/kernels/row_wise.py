@@ -12,7 +12,7 @@ from neurald.drivers.compiler.ir.expression import Axis, Expression, Reduce, axi
 from neurald.drivers.compiler.ir.extents.extent import estimate, highest, is_multiple, same_length
 from neurald.drivers.compiler.ir.graph import delinearize
 from neurald.drivers.compiler.ir.kernel import Kernel
-from neurald.drivers.compiler.ir.op import ReductionOp
+from neurald.drivers.compiler.ir.op import EXTREMES, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import free_axes, substitute, walk
 from neurald.drivers.opencl.codegen.arguments import KernelArguments
@@ -32,7 +32,7 @@ _ITEMS = 256
 _WARP = 32
 #: Turns of a loop over a row that are unrolled.
 _MAX_UNROLLED = 8
-_REDUCTIONS = (ReductionOp.SUM, ReductionOp.MAXIMUM, ReductionOp.MINIMUM)
+_REDUCTIONS = EXTREMES | {ReductionOp.SUM}
 _FLOATS = (Scalar.FLOAT16, Scalar.FLOAT32)
 
 

@@ -122,8 +122,7 @@ def _max_over_row(values: Value, row: Expression, signed: Callable[[Expression],
     """Returns the maximum over a row of `signed(number)`, at least 0."""
     axes = tuple(axis(length, f"r{dimension}") for dimension, length in enumerate(values.shape[1:]))
     value = load(values, (row, *axes))
-    number = select(apply(Op.IS_NAN, value), 0.0, value)
-    return maximum(reduce(ReductionOp.MAXIMUM, axes, signed(number)), 0.0)
+    return maximum(reduce(ReductionOp.MAXIMUM_NUMBER, axes, signed(value)), 0.0)
 
 
 def _limit(limits: Value, row: Expression, side: int) -> Expression:

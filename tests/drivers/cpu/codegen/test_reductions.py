@@ -3,11 +3,12 @@
 import re
 
 import numpy as np
+import pytest
 from support.compiler.elementwise import interpreted
 from support.cpu.native import DIFFERENT, compiled, run
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.ir.expression import accumulator, axis, load, reduce
+from neurald.drivers.compiler.ir.expression import accumulator, axis, load, reduce, select
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -15,6 +16,7 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.render import render
 from neurald.drivers.cpu.codegen.statements import Statements
 from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.kernels.select import generate
 from neurald.drivers.cpu.target.target import TARGETS, Target
 
 
@@ -43,6 +45,34 @@ def test_nested_reductions(target: Target) -> None:
     for at_start in (False, True):
         got, _ = run(routine, inputs, target, at_start=at_start, functions=functions)
         np.testing.assert_array_equal(got, interpreted(kernel, inputs))
+
+
+@sweep("target", DIFFERENT, ids=lambda target: target.name)
+@pytest.mark.parametrize("shape", [(7, 3), (7, 100), (3, 1000), (1, 5000)])
+@pytest.mark.parametrize("kind", [Scalar.FLOAT32, Scalar.FLOAT64])
+def test_the_largest_number_leaves_out_nan(shape: tuple[int, int], kind: Scalar, target: Target) -> None:
+    """Both for one function, and for two that are reduced together."""
+    count, length = shape
+    generator = np.random.default_rng(length)
+    numbers = generator.normal(size=shape).astype(kind.dtype) - 3
+    numbers[generator.random(shape) < 0.3] = np.nan
+    numbers[-1, : length // 2], numbers[0, length - 1] = np.nan, np.inf
+    if count > 1:
+        numbers[1] = np.nan
+    value, y, side, along = Value(shape, kind), axis(count), axis(2), axis(length)
+    number = load(value, (y, along))
+    of_both = reduce(ReductionOp.MAXIMUM_NUMBER, (along,), select(side.equals(0), -number, number))
+    of_one = reduce(ReductionOp.MAXIMUM_NUMBER, (along,), number)
+    largest = np.fmax.reduce(numbers, axis=1, initial=-np.inf)
+    least = np.fmax.reduce(-numbers, axis=1, initial=-np.inf)
+    for axes, body, expected in (
+        ((y,), of_one, largest),
+        ((y, side), of_both, np.stack([least, largest], axis=1)),
+    ):
+        kernel = Kernel(output=Value(expected.shape, kind), axes=axes, body=body)
+        got, _ = run(generate(kernel, target), {value: numbers}, target)
+        np.testing.assert_array_equal(got, expected)
+        np.testing.assert_array_equal(interpreted(kernel, {value: numbers}), expected)
 
 
 def _positions_of(text: str, name: str) -> list[int]:

@@ -138,6 +138,26 @@ def test_special_values_propagate() -> None:
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
 
 
+def test_the_largest_number_leaves_out_nan() -> None:
+    assert FACTS is not None
+    builder, along = GraphBuilder(), axis(64, "r")
+    source = builder.input(4, 64)
+    largest = builder.compute(
+        (4,), lambda y: reduce(ReductionOp.MAXIMUM_NUMBER, (along,), load(source, (y, along)))
+    )
+    graph = builder.finish(
+        builder.compute(source.shape, lambda y, x: load(source, (y, x)) - load(largest, (y,)))
+    )
+    rows = np.random.default_rng(1).standard_normal((4, 64)).astype(np.float32) - 5
+    rows[0, 5], rows[1, ::2], rows[2, :63] = np.nan, np.nan, np.nan
+    expected = rows - np.nanmax(rows, axis=1, keepdims=True)
+    (interpretation,) = evaluate(graph, [rows])
+    np.testing.assert_array_equal(interpretation, expected)
+    (kernel_source, *_) = row_wise.candidates(kernel_of(graph), replace(gpu(), is_nvidia=False))
+    result, _ = Bench(FACTS.handle).run(kernel_source, {source: rows})
+    np.testing.assert_array_equal(result, expected)
+
+
 def test_many_rows_have_a_warp_each() -> None:
     few, many = (row_wise.candidates(kernel_of(rms_norm(count, 64)), gpu()) for count in (8, 4096))
     assert next(few).has_barriers
