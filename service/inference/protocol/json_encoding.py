@@ -193,10 +193,35 @@ def checked_request(
         ServiceError: it is not valid.
     """
     request = parsed.request
+    inputs = _checked_inputs(model, parsed, regions)
+    parameters = _without_nulls(request.parameters)
+    for key in parameters:
+        if key.startswith(RESERVED_PREFIX):
+            raise ServiceError(
+                Status.INVALID,
+                f"parameter keys starting with '{RESERVED_PREFIX}' are reserved for Triton usage and should not be "
+                f"specified: {quoted(key)}",
+            )
+    by_default = _flag(BINARY_OUTPUT, parameters.pop(BINARY_OUTPUT, False))
+    outputs = [_wanted_output(each, regions, is_binary=by_default) for each in request.outputs]
+    if by_default:
+        parameters[BINARY_OUTPUT] = True
+    return InferenceRequest(
+        model=model,
+        version=version,
+        id=request.id,
+        parameters=parameters,
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
+    )
+
+
+def _checked_inputs(model: str, parsed: ParsedRequest, regions: RegionTable) -> list[InputTensor]:
+    """Checks the inputs of a request, which take all of its binary data; see `checked_request`."""
     binary = memoryview(b"") if parsed.binary is None else parsed.binary
     inputs: list[InputTensor] = []
     at = 0
-    for each, elements in zip(request.inputs, parsed.elements, strict=True):
+    for each, elements in zip(parsed.request.inputs, parsed.elements, strict=True):
         given = _without_nulls(each.parameters)
         size = given.get(_BINARY_SIZE)
         _require_one_source(each, given)
@@ -212,26 +237,10 @@ def checked_request(
         if region is not None:
             source = region
         elif size is not None:
-            if isinstance(size, bool) or not isinstance(size, int) or size < 0:
-                raise ServiceError(
-                    Status.INVALID,
-                    f"Unable to parse 'binary_data_size': input {quoted(each.name)} has {size!r}; an integer "
-                    "of at least 0 is expected",
-                )
-            if size and parsed.binary is None:
-                raise ServiceError(
-                    Status.INVALID,
-                    "must specify valid 'Infer-Header-Content-Length' in request header and 'binary_data_size' "
-                    f"when passing inputs in binary data format: input {quoted(each.name)}",
-                )
-            if size > len(binary) - at:
-                raise ServiceError(
-                    Status.INVALID,
-                    f"unexpected size for input {quoted(each.name)}, expecting {size - len(binary) + at} "
-                    f"additional bytes for model {quoted(model)}",
-                )
-            source = Bytes(binary[at : at + size])
-            at += size
+            left = None if parsed.binary is None else len(binary) - at
+            end = at + _checked_binary_size(model, each.name, size, left)
+            source = Bytes(binary[at:end])
+            at = end
         elif isinstance(elements, ServiceError):
             raise elements
         else:
@@ -243,40 +252,62 @@ def checked_request(
             f"unexpected additional input data for model {quoted(model)}: {len(binary)} bytes follow the JSON; "
             f"its inputs have {at} by binary_data_size",
         )
-    parameters = _without_nulls(request.parameters)
-    for key in parameters:
-        if key.startswith(RESERVED_PREFIX):
-            raise ServiceError(
-                Status.INVALID,
-                f"parameter keys starting with '{RESERVED_PREFIX}' are reserved for Triton usage and should not be "
-                f"specified: {quoted(key)}",
-            )
-    by_default = _flag(BINARY_OUTPUT, parameters.pop(BINARY_OUTPUT, False))
-    outputs: list[WantedOutput] = []
-    for wanted in request.outputs:
-        given = _without_nulls(wanted.parameters)
-        for other in ("classification", _BINARY):
-            if REGION in given and given.get(other):
-                raise ServiceError(
-                    Status.INVALID, f"Output can't set both '{REGION}' and '{other}': {quoted(wanted.name)}"
-                )
-        outputs.append(
-            WantedOutput(
-                name=wanted.name,
-                region=regions.part_of(wanted.name, given),
-                is_binary=_flag(_BINARY, given.get(_BINARY, by_default)),
-                classes=class_count(wanted.name, given),
-            )
+    return inputs
+
+
+def _checked_binary_size(model: str, name: str, size: Parameter, left_bytes: int | None) -> int:
+    """Checks the `binary_data_size` of an input, and returns it.
+
+    Args:
+        model: the model of the path.
+        name: the name of the input.
+        size: what the request has.
+        left_bytes: how many bytes the inputs before leave; None if there are no binary data.
+
+    Raises:
+        ServiceError: it is no size, or larger than that.
+    """
+    if isinstance(size, bool) or not isinstance(size, int) or size < 0:
+        raise ServiceError(
+            Status.INVALID,
+            f"Unable to parse 'binary_data_size': input {quoted(name)} has {size!r}; an integer of at least 0 "
+            "is expected",
         )
-    if by_default:
-        parameters[BINARY_OUTPUT] = True
-    return InferenceRequest(
-        model=model,
-        version=version,
-        id=request.id,
-        parameters=parameters,
-        inputs=tuple(inputs),
-        outputs=tuple(outputs),
+    if size and left_bytes is None:
+        raise ServiceError(
+            Status.INVALID,
+            "must specify valid 'Infer-Header-Content-Length' in request header and 'binary_data_size' when "
+            f"passing inputs in binary data format: input {quoted(name)}",
+        )
+    missing = size - (left_bytes or 0)
+    if missing > 0:
+        raise ServiceError(
+            Status.INVALID,
+            f"unexpected size for input {quoted(name)}, expecting {missing} additional bytes for model "
+            f"{quoted(model)}",
+        )
+    return size
+
+
+def _wanted_output(wanted: _Output, regions: RegionTable, *, is_binary: bool) -> WantedOutput:
+    """Checks an output of a request; see `checked_request`.
+
+    Args:
+        wanted: the output.
+        regions: the regions of shared memory.
+        is_binary: whether it is in binary data, unless it says that itself.
+    """
+    given = _without_nulls(wanted.parameters)
+    for other in ("classification", _BINARY):
+        if REGION in given and given.get(other):
+            raise ServiceError(
+                Status.INVALID, f"Output can't set both '{REGION}' and '{other}': {quoted(wanted.name)}"
+            )
+    return WantedOutput(
+        name=wanted.name,
+        region=regions.part_of(wanted.name, given),
+        is_binary=_flag(_BINARY, given.get(_BINARY, is_binary)),
+        classes=class_count(wanted.name, given),
     )
 
 
