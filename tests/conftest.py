@@ -16,11 +16,16 @@ from resource import getrlimit, setrlimit
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 from support.sweeps import run_only
 from support.tiers import Tier, current_tier, is_taken, sampled, set_tier
 
 if TYPE_CHECKING:
     from support.daemon.traffic import Traffic
+
+# Beside other tests, the generation of an example and its test may take any time.
+settings.register_profile("neurald", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("neurald")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -27,7 +27,7 @@ def assert_apart(spans: list[Lifespan], offsets: dict[int, int]) -> None:
             assert apart or not meets or not span.size_bytes or not other.size_bytes
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(LIFESPANS, st.sampled_from((1, 4, 64, 128)))
 def test_no_two_that_live_at_once_overlap(spans: list[Lifespan], alignment: int) -> None:
     plan = plan_memory(spans, alignment=alignment)
@@ -37,7 +37,7 @@ def test_no_two_that_live_at_once_overlap(spans: list[Lifespan], alignment: int)
     assert all(plan.offsets[span.value] + span.size_bytes <= plan.size_bytes for span in spans)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(LIFESPANS)
 def test_the_best_is_taken(spans: list[Lifespan]) -> None:
     plan = plan_memory(spans, alignment=64)

@@ -35,7 +35,7 @@ lifespans = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(lifespans)
 def test_no_two_that_live_at_once_overlap(spans: list[Lifespan]) -> None:
     plan = plan_arena(spans)

@@ -80,7 +80,7 @@ def combine(generator: random.Random, pool: list[Pair]) -> Pair:
     return generator.choice(choices)()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.randoms(use_true_random=False), st.lists(st.integers(1, 7), min_size=1, max_size=3))
 def test_simplified_expressions_equal_plain_arithmetic(generator: random.Random, extents: list[int]) -> None:
     axes, pool = axes_and_values(tuple(extents))
@@ -94,7 +94,7 @@ def test_simplified_expressions_equal_plain_arithmetic(generator: random.Random,
         pool.append((expression, expected))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.randoms(use_true_random=False), st.lists(st.integers(1, 6), min_size=1, max_size=3))
 def test_expressions_with_substituted_axes_equal_plain_arithmetic(
     generator: random.Random, extents: list[int]
@@ -128,7 +128,7 @@ def shape_of(generator: random.Random, factors: list[int]) -> Shape:
     return tuple(shape)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.randoms(use_true_random=False),
     st.lists(st.sampled_from((2, 2, 3, 5)), max_size=6),
@@ -156,7 +156,7 @@ def test_inverse_reshapes_and_transpositions_cancel(
         assert (evaluated(found, axes) == values).all()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.randoms(use_true_random=False), st.lists(st.sampled_from((2, 2, 3, 5)), max_size=6))
 def test_linearize_undoes_delinearize(generator: random.Random, factors: list[int]) -> None:
     shape, other = shape_of(generator, factors), shape_of(generator, factors)

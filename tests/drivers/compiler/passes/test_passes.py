@@ -166,7 +166,7 @@ def random_graph(generator: random.Random) -> Graph:
     return b.finish(*bounded, values[-1], generator.choice(values))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(SEEDS)
 # Some readers of these values are unused.
 @example(569289999)
@@ -176,13 +176,13 @@ def test_all_passes_keep_the_results(seed: int) -> None:
     assert not any(transformation(graph) for transformation in PASSES)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(SEEDS, st.sampled_from(PASSES))
 def test_each_pass_keeps_the_results(seed: int, transformation: Callable[[Graph], bool]) -> None:
     changes(random_graph(random.Random(seed)), transformation)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(SEEDS)
 def test_fusion_after_the_passes_keeps_the_results(seed: int) -> None:
     graph = random_graph(random.Random(seed))

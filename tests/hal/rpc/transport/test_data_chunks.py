@@ -26,7 +26,7 @@ def empty(*sizes: int) -> list[HostMemory]:
     st.sampled_from([0.0, SLOW, 1e12]),
     st.integers(1, 256),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_content_arrives_unchanged(sizes: list[int], rate: float, variety: int) -> None:
     rng = np.random.default_rng(variety)
     sources = [HostMemory(rng.integers(0, variety, size, np.uint8)) for size in sizes]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from neurald._proto import device_pb2, types_pb2
@@ -29,14 +29,12 @@ def whole(found: list[tuple[bytes, int]], rate: float = 0.0) -> device_pb2.Execu
 
 
 @given(chunks, st.sampled_from([0.0, 1e6]))
-@settings(deadline=None)
 def test_protobuf_reads_what_is_written(found: list[tuple[bytes, int]], rate: float) -> None:
     packed = [PackedChunk(memoryview(content), size) for content, size in found]
     assert REQUEST.FromString(encode(whole([], rate), packed)) == whole(found, rate)
 
 
 @given(chunks, st.sampled_from([0.0, 1e6]))
-@settings(deadline=None)
 def test_what_protobuf_writes_is_read(found: list[tuple[bytes, int]], rate: float) -> None:
     message = decode(REQUEST, whole(found, rate).SerializeToString())
     assert message.head == whole([], rate)
@@ -44,7 +42,6 @@ def test_what_protobuf_writes_is_read(found: list[tuple[bytes, int]], rate: floa
 
 
 @given(chunks, st.data())
-@settings(deadline=None)
 def test_damaged_messages_are_refused_or_read(found: list[tuple[bytes, int]], data: st.DataObject) -> None:
     content = bytearray(whole(found, 1.0).SerializeToString())
     for _ in range(data.draw(st.integers(1, 4))):
@@ -91,7 +88,6 @@ def test_the_number_of_chunks_is_limited() -> None:
 
 
 @given(st.lists(st.integers(1, 100), max_size=12), st.booleans())
-@settings(deadline=None)
 def test_parts_have_all_chunks_in_order(sizes: list[int], has_large_head: bool) -> None:
     head = whole([])
     if has_large_head:

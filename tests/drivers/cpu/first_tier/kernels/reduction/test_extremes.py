@@ -37,7 +37,7 @@ def test_positions_along_each_axis(target: str, kind: nd.OperandType, operation:
 
 
 @pytest.mark.parametrize("operation", ["ARGMAX", "ARGMIN"])
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @generated(data=st.data())
 def test_equal_and_special_elements(operation: str, data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from(KINDS))

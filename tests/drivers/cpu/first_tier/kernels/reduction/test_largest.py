@@ -65,7 +65,7 @@ def test_no_elements_run_on_references() -> None:
 
 
 @pytest.mark.parametrize("operation", ["TOPK_V2", "TFLITE_TOPK_V2"])
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @generated(data=st.data())
 def test_equal_and_special_elements(operation: str, data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from(KINDS))
