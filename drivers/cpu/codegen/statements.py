@@ -33,6 +33,7 @@ from neurald.drivers.cpu.emit import vector_memory
 from neurald.drivers.cpu.emit.byte_tables import is_permuted, permuted
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.math.byte_quotients import byte_quotient, byte_quotient_of, has_byte_quotients
+from neurald.drivers.cpu.emit.math.float_rescaling import clamped_product, limited_rescaling
 from neurald.drivers.cpu.emit.math.integers import resized, wrapped
 from neurald.drivers.cpu.emit.math.quotients import quotient, quotient_of
 from neurald.drivers.cpu.emit.math.rounding import float_to_half, half_to_float
@@ -266,6 +267,9 @@ class Statements:
             stored_quotient = byte_quotient_of(expression, self._target) if has_byte_quotients(v) else None
             if stored_quotient is not None:
                 return byte_quotient(v, stored_quotient, self._vector(stored_quotient.quotient.dividend))
+            product = limited_rescaling(expression) if self._target.has_fma else None
+            if product is not None:
+                return clamped_product(v, product, self._vector(product.value))
             divided = quotient_of(expression) if self._target.has_fma else None
             if divided is not None:
                 return quotient(v, divided, self._vector(divided.dividend))

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from neurald.drivers.compiler.ir.expression import Apply, Constant, Expression, Load
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.cpu.emit.int64_narrowing import bounds_of
+from neurald.drivers.cpu.emit.math.float_rescaling import float_rescaling, rescaled
 from neurald.drivers.cpu.emit.math.integers import resized
 from neurald.drivers.cpu.emit.vector import Vector
 
@@ -38,6 +39,9 @@ def fixed_point(v: Vector, expression: Apply, arguments: Sequence[str], element:
     if highest > 0:
         value = _shifted_left(v, value, v.call("llvm.smax", "i32", exponent, zero))
     if v.lanes > 1:
+        how = float_rescaling(expression) if v.target.has_fma else None
+        if how is not None:
+            return resized(v, ("i32", rescaled(v, value, how)), element)
         is_known = lowest == highest and -_MAX_ROUNDED_SHIFT <= lowest < 0
         if v.target.has_fma and highest <= 0 and _is_small(expression.arguments[0]):
             # Processors with FMA also have signed 32-bit products.
