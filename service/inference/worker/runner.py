@@ -28,7 +28,7 @@ class BoundRun:
     def __init__(self, execution: nd.Execution, outputs: Sequence[Array]) -> None:
         self.execution = execution
         self.outputs = outputs
-        #: Where the wanted outputs are, if they are in the arena whatever the inputs are.
+        #: Where the wanted outputs are, if they are there whatever the elements of inputs are.
         self.placed: tuple[TensorAt, ...] | None = None
 
     def create_native_call(self) -> NativeCall | None:
@@ -222,7 +222,8 @@ class Runner:
                 if data is not None and tensor.size:
                     arena[tensor.offset : tensor.offset + tensor.size] = data
             tensors = tuple(tensor for tensor, _ in contents)
-            if self._runs.are_fixed and all(data is None for _, data in contents):
+            is_in_place = all(data is None for _, data in contents)
+            if is_in_place and self._runs.are_certain(_shapes(order.inputs), outputs):
                 bound.placed = tensors
             return tensors, None
         return self._attached(contents, arena)

@@ -117,6 +117,21 @@ class SizedRuns:
             for array, shape in zip(outputs, shapes, strict=True)
         ]
 
+    def are_certain(self, given: tuple[Shape, ...], found: Sequence[Array]) -> bool:
+        """Returns whether outputs always have the shapes that they have now, for the same inputs.
+
+        Args:
+            given: the shapes of the inputs.
+            found: the outputs of a run.
+        """
+        if self.are_fixed:
+            return True
+        inferred = self._output_shapes(given, lambda _: None)
+        return all(
+            shape is not None and all(shape) and tuple(shape) == array.shape
+            for shape, array in zip(inferred, found, strict=True)
+        )
+
     def guess(self, given: tuple[Shape, ...], shapes: list[Shape]) -> None:
         """Remembers the shapes of outputs for inputs of certain shapes."""
         if len(self._guessed) >= _KEPT and given not in self._guessed:

@@ -5,9 +5,11 @@ import os
 import numpy as np
 import pytest
 from support.inference import zoo
+from support.inference.lanes import Repeater
 from support.inference.loading import load
 
 from neurald.hal.errors import BadData, Error, MissedDeadlineTransient, UnavailableDevice
+from neurald.hal.lanes.packets import RunAnswer, TensorAt
 from neurald.service.inference.worker import sized_runs
 from neurald.service.inference.worker.loaded_model import LoadedModel
 from neurald.service.inference.worker.orders import LoadOrder, Warmup
@@ -84,3 +86,29 @@ def test_what_is_no_model_is_refused() -> None:
     os.close(write)
     with pytest.raises(BadData, match="0 bytes"):
         load(b"")
+
+
+def test_shapes_of_outputs_are_certain_unless_they_depend_on_elements() -> None:
+    x = np.zeros((1, 5), np.float32)
+    fixed, row, found = load(zoo.reshaping(count=5)), load(zoo.one_row()), load(zoo.finding())
+    assert fixed.create_runs().are_certain((x.shape,), fixed.create_runs().compute([x]))
+    outputs = row.create_runs().compute([x])
+    assert row.create_runs().are_certain((x.shape,), outputs)
+    assert not row.create_runs().are_certain(((1, 6),), outputs)
+    given = np.ones((1, 8), bool)
+    assert not found.create_runs().are_certain((given.shape,), found.create_runs().compute([given]))
+
+
+def test_repeated_runs_of_open_length_have_the_places_of_the_first() -> None:
+    model = load(zoo.one_row())
+    caller = Repeater(model, is_trusted=True, arena_bytes=8192)
+    values = np.frombuffer(caller.arena.view(), np.float32)
+    for number, count in enumerate((4, 4, 4, 6, 6, 4)):
+        values[:count] = np.arange(count) + number
+        place = TensorAt(kind="float32", shape=(1, count), offset=0, size=4 * count)
+        answer, _ = caller.run(place)
+        assert isinstance(answer, RunAnswer)
+        (output,) = answer.outputs
+        assert output.shape == (1, count)
+        assert output.in_arena(caller.arena.view()).tolist() == [[number + each for each in range(count)]]
+    caller.end.close()
