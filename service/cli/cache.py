@@ -140,7 +140,10 @@ def warm(
         str | None, typer.Option(metavar="NAME", help="Compile this signature of the files.")
     ] = None,
     threads: Annotated[
-        int | None, typer.Option(min=1, help="CPU threads that runs will use. [default: the driver's choice]")
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="CPU threads that runs will use. [default: the driver's choice]"
+        ),
     ] = None,
     preference: Annotated[
         str, typer.Option(metavar="NAME", help="LOW_POWER, FAST_SINGLE_ANSWER or SUSTAINED_SPEED.")

@@ -49,12 +49,13 @@ def conformance(
     count: Annotated[
         int,
         typer.Option(
+            metavar="N",
             min=0,
             help="Random cases per form and types of an operation, in addition to those that always run; "
             "for a server, hundreds of damaged requests.",
         ),
     ] = 1,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the first random case.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of the first random case.")] = 0,
     operation: Annotated[
         list[str] | None,
         typer.Option(

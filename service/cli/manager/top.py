@@ -32,6 +32,7 @@ def top(
     count: Annotated[
         int | None,
         typer.Option(
+            metavar="N",
             min=1,
             help="How many tables to show. [default: until q or Ctrl-C is pressed; one if the output is "
             "not a terminal]",

@@ -41,16 +41,26 @@ def benchmark(
         Path | None, typer.Argument(metavar=_MODEL, help="A .tflite file.", show_default=False)
     ] = None,
     device: DevicesOption = None,
-    runs: Annotated[int, typer.Option(min=1, help="Minimum number of measured runs.")] = 50,
-    min_secs: Annotated[float, typer.Option(min=0, help="Minimum duration of the measurement.")] = 1.0,
-    max_secs: Annotated[float, typer.Option(min=0, help="Stop measuring after this time.")] = 150.0,
-    warmup_runs: Annotated[int, typer.Option(min=0, help="Minimum number of warm-up runs.")] = 1,
-    warmup_min_secs: Annotated[float, typer.Option(min=0, help="Minimum duration of the warm-up.")] = 0.5,
-    delay: Annotated[float, typer.Option(min=0, help="Seconds of pause after each measured run.")] = 0.0,
+    runs: Annotated[int, typer.Option(metavar="N", min=1, help="Minimum number of measured runs.")] = 50,
+    min_secs: Annotated[
+        float, typer.Option(metavar="S", min=0, help="Minimum duration of the measurement.")
+    ] = 1.0,
+    max_secs: Annotated[
+        float, typer.Option(metavar="S", min=0, help="Stop measuring after this time.")
+    ] = 150.0,
+    warmup_runs: Annotated[int, typer.Option(metavar="N", min=0, help="Minimum number of warm-up runs.")] = 1,
+    warmup_min_secs: Annotated[
+        float, typer.Option(metavar="S", min=0, help="Minimum duration of the warm-up.")
+    ] = 0.5,
+    delay: Annotated[
+        float, typer.Option(metavar="S", min=0, help="Pause for this long after each measured run.")
+    ] = 0.0,
     frequency: Annotated[
         float,
         typer.Option(
-            min=0, help="Start measured runs at this rate per second, instead of one after the other."
+            metavar="N",
+            min=0,
+            help="Start this many measured runs per second, instead of one after the other.",
         ),
     ] = 0.0,
     clients: Annotated[
@@ -105,10 +115,12 @@ def benchmark(
     ] = None,
     max_partitions: Annotated[
         int | None,
-        typer.Option(min=1, help="Largest number of steps of each device; the CPU device runs the others."),
+        typer.Option(
+            metavar="N", min=1, help="Largest number of steps of each device; the CPU device runs the others."
+        ),
     ] = None,
     min_operations: Annotated[
-        int, typer.Option(min=1, help="Run steps of fewer operations on the CPU device.")
+        int, typer.Option(metavar="N", min=1, help="Run steps of fewer operations on the CPU device.")
     ] = 1,
     startup: Annotated[
         str | None,

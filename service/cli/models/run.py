@@ -46,22 +46,26 @@ def run(
     rate: Annotated[
         int | None,
         typer.Option(
-            min=1000, max=192_000, help="Samples per second that the model expects. [default: 16000]"
+            metavar="HZ",
+            min=1000,
+            max=192_000,
+            help="Samples per second that the model expects. [default: 16000]",
         ),
     ] = None,
     labels: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Names of the classes, one per line.")
     ] = None,
-    top: Annotated[int, typer.Option(min=1, help="Number of classes to show.")] = 5,
+    top: Annotated[int, typer.Option(metavar="N", min=1, help="Number of classes to show.")] = 5,
     mean: Annotated[
         float | None,
         typer.Option(
+            metavar="VALUE",
             help="Image inputs are (pixel - mean) / std. The default is that of the model's metadata for "
             "float models, and 127.5 for both without any. By default uint8 models get the pixels unchanged, "
-            "and int8 models get pixels - 128."
+            "and int8 models get pixels - 128.",
         ),
     ] = None,
-    std: Annotated[float | None, typer.Option(help="See --mean.")] = None,
+    std: Annotated[float | None, typer.Option(metavar="VALUE", help="See --mean.")] = None,
     inputs: Annotated[
         Path | None,
         typer.Option(metavar="IN.npz", help="Inputs by tensor name, or by position (input_0, input_1, …)."),

@@ -17,7 +17,7 @@ def verify(
         typer.Option(metavar="IN.npz", help="Inputs by tensor name, or by position, for one run."),
     ] = None,
     runs: Annotated[
-        int | None, typer.Option(min=1, help="How many random inputs to compare. [default: 3]")
+        int | None, typer.Option(metavar="N", min=1, help="How many random inputs to compare. [default: 3]")
     ] = None,
     reference: Annotated[
         str,

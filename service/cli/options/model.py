@@ -23,5 +23,5 @@ ShapeOption: TypeAlias = Annotated[
     ),
 ]
 ThreadsOption: TypeAlias = Annotated[
-    int | None, typer.Option(min=1, help="CPU threads to use. [default: the driver's choice]")
+    int | None, typer.Option(metavar="N", min=1, help="CPU threads to use. [default: the driver's choice]")
 ]

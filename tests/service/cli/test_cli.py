@@ -1,5 +1,6 @@
 """Behaviour that all commands have in common."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from support.daemon.command_line import INTERRUPTED, error_of, invoke, start
 from support.sweeps import sweep
+from typer.main import get_command
 
 import neurald as nd
 from neurald.service import cli
@@ -30,11 +32,21 @@ def test_help_lists_the_commands() -> None:
     assert titles == ["Options", "Models", "Devices and drivers", "Service manager", "This machine"]
 
 
-@sweep("command", COMMANDS)
-def test_every_command_has_help(command: str) -> None:
-    result = invoke(command, "-h")
+def _all_commands() -> Iterator[tuple[str, ...]]:
+    """Yields the words of all commands and of the commands in them."""
+    for name, command in get_command(cli.app).commands.items():  # type: ignore[attr-defined]
+        yield (name,)
+        yield from ((name, inner) for inner in getattr(command, "commands", {}))
+
+
+@sweep("command", list(_all_commands()), ids=" ".join)
+def test_every_command_has_help(command: tuple[str, ...]) -> None:
+    result = invoke(*command, "-h")
     assert result.exit_code == 0
-    assert f"Usage: neurald {command}" in result.stdout
+    assert f"Usage: neurald {' '.join(command)}" in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    # The help of an option names what its value is, such as S or FILE, not the type in Python.
+    assert not re.findall(r"--[\w-]+ <[\w ]+>", result.stdout)
 
 
 def test_version() -> None:
