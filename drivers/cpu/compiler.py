@@ -49,7 +49,6 @@ from neurald.drivers.cpu.native.objects.object_code import (
 )
 from neurald.drivers.cpu.native.objects.unit_queue import Unit
 from neurald.drivers.cpu.native.programs.step_program import COMMON_ARGUMENTS
-from neurald.drivers.cpu.opening import opened_executable
 from neurald.drivers.cpu.program.block_model import BlockModel
 from neurald.drivers.cpu.program.step import CompiledBlock, KernelRoutine, Step, StepBuilder
 from neurald.drivers.cpu.schedule.lookup_tables import use_lookup_tables
@@ -168,6 +167,8 @@ def compile_model(
     executable = _assembled(model, target, assignment, step, scope, compiler.strings.strings)
     opened = None
     if scope is not None:
+        from neurald.drivers.cpu.opening import opened_executable  # few have any
+
         opened = opened_executable(executable, assignment, step, scope)
     codes = tuple(code for name, code in found.items() if name not in {unit.name for unit in first})
     return Compiled(executable=executable, constants=assignment.constants, codes=codes, opened=opened)

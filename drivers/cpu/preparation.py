@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -21,7 +22,6 @@ from neurald.drivers.compiler.ir.value import Shape
 from neurald.drivers.cpu.compiler import Compiled, KernelFailed, compile_model
 from neurald.drivers.cpu.constant_folding import ConstantFolding
 from neurald.drivers.cpu.data_dependent.bounded_model import on_references, whole_model
-from neurald.drivers.cpu.data_dependent.growing_model import GrowingModel
 from neurald.drivers.cpu.kernels.select import generate
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.native.objects.compile_helper import CompileHelper, process_count
@@ -29,7 +29,6 @@ from neurald.drivers.cpu.native.objects.kernel_store import KernelStore
 from neurald.drivers.cpu.native.objects.llvm import link_image
 from neurald.drivers.cpu.native.python_calls.python_call import python_table
 from neurald.drivers.cpu.native.thread_pool import Team, process, step_program_unit
-from neurald.drivers.cpu.open_model import CpuOpenModel
 from neurald.drivers.cpu.parts.native_segment import NativeSegment, whole_steps
 from neurald.drivers.cpu.parts.partly_compiled_model import PartlyCompiledModel, has_string_ports
 from neurald.drivers.cpu.parts.segment import Segment, segments, sub_model
@@ -46,6 +45,10 @@ from neurald.hal.model.numbering import operations_name
 from neurald.hal.model.types import Lifetime
 from neurald.hal.records import replace
 from neurald.hal.validation.shape_inference import bind_operations
+
+if TYPE_CHECKING:
+    # Few models have lengths that are only known at run time.
+    from neurald.drivers.cpu.open_model import CpuOpenModel
 
 _LOG = logging.getLogger(__name__)
 
@@ -114,6 +117,8 @@ class Preparation:
             if has_string_ports(model):
                 return PartlyCompiledModel(model, whole_steps(model, native))
             if native.opened is not None:
+                from neurald.drivers.cpu.data_dependent.growing_model import GrowingModel
+
                 return GrowingModel(native, native.opened, model)
             return whole_model(
                 native,
@@ -123,7 +128,7 @@ class Preparation:
         return self._in_parts(model, shapes, failed)
 
     @temporary()
-    def open(self, model: Model, shapes: Mapping[int, Shape]) -> CpuOpenModel | None:
+    def open(self, model: Model, shapes: Mapping[int, Shape]) -> "CpuOpenModel | None":
         """Prepares a model for any lengths of its open dimensions.
 
         Args:
@@ -168,6 +173,8 @@ class Preparation:
         )
         native = self._linked(model, compiled)
         opened = msgspec.structs.replace(compiled.opened, template=native.executable)
+        from neurald.drivers.cpu.open_model import CpuOpenModel
+
         return CpuOpenModel(model, native, opened)
 
     def _in_parts(

@@ -16,6 +16,8 @@ from typing import Any, Final
 
 #: Imported for their effect alone, which is docstrings.
 _DOCUMENTATION: Final = ("numpy._core._add_newdocs", "numpy._core._add_newdocs_scalars")
+#: Imported by their packages only so that users find them there.
+_UNUSED: Final = ("llvmlite.binding.newpassmanagers", "msgspec.inspect")
 #: Imported for the names of types in annotations, and for functions that are not called.
 _ANNOTATIONS: Final = ("numpy._typing", "llvmlite.ir")
 #: Imported by llvmlite to find its library, with much that reads packages in archives.
@@ -37,7 +39,7 @@ def spare_imports() -> None:
     (`neurald.hal.compiling.contract.SparesImports`): whatever is imported later finds the empty
     modules, too.
     """
-    for name in _DOCUMENTATION:
+    for name in (*_DOCUMENTATION, *_UNUSED):
         sys.modules.setdefault(name, ModuleType(name))
     for name in _ANNOTATIONS:
         types = ModuleType(name)

@@ -12,7 +12,9 @@ from neurald.hal.compiling import spared_imports
 from neurald.hal.compiling.contract import spares_imports
 
 
-@pytest.mark.parametrize("name", [*spared_imports._DOCUMENTATION, *spared_imports._ANNOTATIONS])
+@pytest.mark.parametrize(
+    "name", [*spared_imports._DOCUMENTATION, *spared_imports._UNUSED, *spared_imports._ANNOTATIONS]
+)
 def test_what_is_spared_exists(name: str) -> None:
     assert find_spec(name) is not None
 
