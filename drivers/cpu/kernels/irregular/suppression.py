@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 
 from neurald.drivers.compiler.ir.algorithm import GreedySelection, Suppression
+from neurald.drivers.compiler.ir.extents.extent import Extent, smaller
 from neurald.drivers.compiler.ir.graph import Procedure
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.support.kernel_file import kernel_text
@@ -49,7 +50,8 @@ def routine(kernel: Kernel, node: Procedure, algorithm: Suppression, target: Tar
     names = pointer_names(arguments)
     boxes, scores, iou_limit, least, sigma = (names[value] for value in node.inputs)
     count, limit = node.inputs[1].count, algorithm.limit
-    chosen = min(count, limit)
+    # Room for as many boxes as one of both suffices, whichever is less.
+    chosen = smaller(limit, count) if isinstance(count, Extent) else smaller(count, limit)
     kept = _rows(chosen)
     exponential, declarations = _exponential(target)
     text = _overlaps(kept) + kernel_text(

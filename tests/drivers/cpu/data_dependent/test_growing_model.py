@@ -516,6 +516,41 @@ def test_ranges_of_floats_that_are_data(compiles_here: None, caplog: pytest.LogC
                 run(*numbers)
 
 
+@pytest.mark.parametrize("code", ["NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5"])
+def test_numbers_of_selected_boxes_that_are_data(
+    code: str, compiles_here: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They may be smaller or larger than the number of boxes."""
+    caplog.set_level(logging.INFO)
+    file = TfliteModel()
+    graph = file.subgraph()
+    has_sigma = code.endswith("5")
+    boxes, scores = graph.tensor((50, 4)), graph.tensor((50,))
+    limit = graph.tensor((), "INT32", has_rank=True)
+    limits = [graph.tensor((), data=each) for each in ([0.5, 0.1, 0.5] if has_sigma else [0.5, 0.1])]
+    results = [
+        graph.tensor((1,), kind, shape_signature=(-1,)) for kind in ("INT32", "FLOAT32")[: 1 + has_sigma]
+    ]
+    results.append(graph.tensor((), "INT32", has_rank=True))
+    options = code.title().replace("_", "") + "Options"
+    graph.operator(code, (boxes, scores, limit, *limits), results, options)
+    graph.inputs, graph.outputs = (boxes, scores, limit), results
+    model = nd.load_tflite(file.build())
+    runs = []
+    for device in (CpuDevice(), ReferenceDevice()):
+        builder = nd.CompilationBuilder(model, [device])
+        builder.set_caching(None)
+        runs.append(builder.finish().run)
+    random = np.random.default_rng(4)
+    corners, rates = np.sort(random.uniform(0, 1, (50, 2, 2)), 1), random.uniform(0, 1, 50)
+    given = corners.reshape(50, 4).astype(np.float32), rates.astype(np.float32)
+    for most in (0, 1, 3, 49, 50, 51, 400):
+        found, expected = (run(*given, np.array(most, np.int32)) for run in runs)
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-5)
+    assert "on references" not in caplog.text
+
+
 def test_open_lengths_of_models_with_loops() -> None:
     """Code for any lengths of the inputs is compiled once."""
     model = over(pushed, first=0)
