@@ -1,7 +1,7 @@
 """Chooses the vector width and loop order of a kernel, and its division into work items."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
@@ -57,6 +57,9 @@ _MAX_TABLED_VECTORS, _MAX_TABLED_EXPRESSIONS = 256, 8000
 _LANE_BYTES = 4
 #: Operations that need so many registers that only one vector is computed at a time.
 _GREEDY = frozenset((Op.POWER, Op.MODULO))
+#: Longest chain of functions that wait for each other of which several registers are computed at
+#: once; such code is long.
+_MAX_CHAIN_STEPS = 160
 #: Functions whose instructions wait for each other more than they need registers.
 _WAITING = frozenset((Op.EXP, Op.LOGISTIC, Op.TANH, Op.ERF))
 
@@ -353,13 +356,27 @@ def _registers(kernel: Kernel, target: Target) -> int:
     steps = sum(_weight(each) for each in found) + sum(isinstance(each, Load) for each in found)
     if steps <= _MAX_CHEAP_STEPS or any(isinstance(each, Reduce) for each in found):
         return _REGISTERS
-    if steps > 4 * _MAX_CHEAP_STEPS:
+    waits = any(isinstance(each, Apply) and each.op in _WAITING for each in found)
+    has_many = target.registers >= _MIN_MANY_REGISTERS
+    if steps > 4 * _MAX_CHEAP_STEPS and not (
+        waits and has_many and steps <= _MAX_CHAIN_STEPS and _longest_chain(found) > steps / 2
+    ):
         return 1
     is_wide = any(each.type.size_bytes > _LANE_BYTES for each in found if each.type is not Scalar.INDEX)
-    has_room = target.registers >= _MIN_MANY_REGISTERS or any(
-        isinstance(each, Apply) and each.op in _WAITING for each in found
-    )
+    has_room = has_many or waits
     return _REGISTERS if has_room and not is_wide else 2
+
+
+def _longest_chain(found: Sequence[Expression]) -> float:
+    """Returns the approximate number of instructions that wait for each other.
+
+    Args:
+        found: expressions, each after its operands.
+    """
+    lengths: dict[Expression, float] = {}
+    for each in found:
+        lengths[each] = _weight(each) + max((lengths[operand] for operand in each.operands), default=0)
+    return max(lengths.values(), default=0)
 
 
 def _is_gathered(load: Load, along: Axis) -> bool:

@@ -354,3 +354,23 @@ def test_elements_are_prefetched_for_long_functions(op: Op, *, is_prefetched: bo
     for count, expected in ((1 << 20, is_prefetched), (1 << 10, False)):
         kernel = kernel_of(lambda x: apply(op, x), [Value((count,), Scalar.FLOAT32)])
         assert ("prefetch" in render(kernel, TARGETS["avx512"]).text) == expected
+
+
+def test_functions_that_wait_for_each_other_are_computed_in_several_registers() -> None:
+    """Those that do not overlap within one register, and their code must not become long."""
+
+    def chain(x: Expression, count: int) -> Expression:
+        for _ in range(count):
+            x = apply(Op.TANH, x)
+        return x
+
+    def beside(x: Expression) -> Expression:
+        parts = [apply(Op.TANH, x * number) for number in (0.3, 0.5, 0.7, 0.9)]
+        return parts[0] + parts[1] + parts[2] + parts[3]
+
+    bodies = {1: 64, 5: 64, 20: 16}
+    values = [Value((1 << 12,), Scalar.FLOAT32)]
+    for count, lanes in bodies.items():
+        kernel = kernel_of(lambda x, count=count: chain(x, count), values)
+        assert render(kernel, TARGETS["avx512"]).label == f"{lanes} elements at once"
+    assert render(kernel_of(beside, values), TARGETS["avx512"]).label == "16 elements at once"
