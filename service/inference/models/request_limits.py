@@ -4,7 +4,7 @@ from typing import Final
 
 from neurald.service.inference.models.job import InferenceJob
 from neurald.service.inference.protocol.errors import ServiceError, Status
-from neurald.service.inference.protocol.tensors import InferenceRequest
+from neurald.service.inference.protocol.tensors import InferenceRequest, number_fault
 from neurald.service.inference.repository.queue_policy import Priorities
 
 _TIMEOUT: Final = "timeout"
@@ -74,5 +74,7 @@ def _number(request: InferenceRequest, name: str, expected: str) -> int:
     """
     value = request.parameters.get(name, 0)
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ServiceError(Status.INVALID, f"the parameter {name} is {value!r}; {expected} is expected")
+        raise ServiceError(
+            Status.INVALID, f"{number_fault(name, value)}: it is {value!r}; {expected} is expected"
+        )
     return value

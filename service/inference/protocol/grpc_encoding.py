@@ -38,6 +38,7 @@ from neurald.service.inference.protocol.tensors import (
     Parameter,
     WantedOutput,
     checked_shape,
+    number_fault,
     quoted,
     require_few_parameters,
 )
@@ -329,7 +330,8 @@ def class_count(name: str, parameters: dict[str, Parameter]) -> int:
     if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= 2**31:
         raise ServiceError(
             Status.INVALID,
-            f"output {quoted(name)}: classification is {count!r}; an integer from 0 to 2^31 is expected",
+            f"{number_fault('classification', count)}: output {quoted(name)}: classification is {count!r}; an "
+            "integer from 0 to 2^31 is expected",
         )
     return count
 

@@ -281,6 +281,13 @@ def require_sound_parameters(parameters: Mapping[str, Parameter]) -> None:
             )
 
 
+def number_fault(name: str, value: Parameter) -> str:
+    """Returns what Triton says of a parameter that is no number, or not one that it may be."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        return f"invalid value type for '{name}' parameter, expected int64_param"
+    return f"invalid value for '{name}'{', expected value >= 0' if value < 0 else ''}"
+
+
 def require_few_members(content: bytes) -> None:
     """Raises ServiceError if JSON has too many members of objects, before they are parsed.
 

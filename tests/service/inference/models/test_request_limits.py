@@ -52,7 +52,10 @@ def test_a_priority_has_a_limit_for_waiting() -> None:
 @pytest.mark.parametrize("name", ["timeout", "priority"])
 @pytest.mark.parametrize("value", [-1, True, "1", 1.5])
 def test_other_values_are_refused(name: str, value: Parameter) -> None:
-    with pytest.raises(ServiceError, match=f"the parameter {name} is"):
+    fault = f"invalid value for '{name}', expected value >= 0"
+    if value != -1:
+        fault = f"invalid value type for '{name}' parameter, expected int64_param"
+    with pytest.raises(ServiceError, match=f"^{fault}: it is {value!r}; "):
         _job(None, {name: value}, Priorities())
 
 

@@ -52,6 +52,15 @@ def test_raw_tensors_are_used_where_they_arrived() -> None:
     assert found.outputs[0].classes == 3
 
 
+def test_classes_are_a_number() -> None:
+    request = message(raw_input_contents=[bytes(8)])
+    request.outputs.add(name="y").parameters["classification"].string_param = "2"
+    with pytest.raises(
+        ServiceError, match=r"^invalid value type for 'classification' parameter, expected int64"
+    ):
+        decoded(request)
+
+
 @pytest.mark.parametrize("count", [-1, 2**31 + 1, 2**40])
 def test_classes_that_cannot_be_wanted(count: int) -> None:
     request = message(raw_input_contents=[bytes(8)])
