@@ -175,8 +175,12 @@ def read_inputs(path: Path, slots: Sequence[Slot]) -> list[Array]:
     with open_regular(path) as file:
         try:
             archive = open_archive(file)
-        except BadData as error:
-            raise BadData(f"{path} is not an .npz file as numpy.savez writes it: {error}") from None
+        except BadData:
+            names = ", ".join(slot.key for slot in slots)
+            raise BadData(
+                f"{path} is not an .npz file; numpy.savez writes one, given an array for each input by name: "
+                f"{names}"
+            ) from None
         with archive:
             members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
             chosen = _match(path, members, slots)

@@ -315,7 +315,9 @@ class TestArrays:
 
     def test_inputs_that_are_no_npz_file(self, tmp_path: Path) -> None:
         (tmp_path / "in.npz").write_text("1 2 3\n")
-        assert "is not an .npz file" in error_of("run", MODEL, "--inputs", tmp_path / "in.npz")
+        message = error_of("run", MODEL, "--inputs", tmp_path / "in.npz")
+        assert "in.npz is not an .npz file; numpy.savez writes one" in message
+        assert message.rstrip().endswith("by name: image")
         assert "absent.npz" in error_of("run", MODEL, "--inputs", tmp_path / "absent.npz")
 
     def test_outputs_where_nothing_can_be_written(self, tmp_path: Path) -> None:
