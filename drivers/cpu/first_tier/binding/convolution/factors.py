@@ -131,10 +131,17 @@ def source(
 
 def centred(call: Call, kind: Products, weights: Array, name: str = "filter") -> Array:
     """Returns weights without their zero point, in the type in which they are multiplied."""
-    if kind.is_float:
-        return weights
+    return weights if kind.is_float else _wide(weights, _zero_point(call, kind, name))
+
+
+def _zero_point(call: Call, kind: Products, name: str) -> int:
+    return call.operand(name).zero_point if kind is Products.INT else 0
+
+
+def _wide(weights: Array, zero_point: int) -> Array:
+    """Returns integers without their zero point, in 16 bits."""
     wide = weights.astype(np.int16)
-    if kind is Products.INT and (zero_point := call.operand(name).zero_point):
+    if zero_point:
         wide -= np.int16(zero_point)
     return wide
 
@@ -153,17 +160,21 @@ def packed(kind: Products, weights: Array, call: Call, width: int) -> BoundConst
     terms, panels = -(-depth // group), -(-channels // width)
 
     def fill(target: Array) -> None:
-        given = centred(call, kind, weights)
-        if depth < terms * group:
-            longer = np.zeros((groups, channels, taps, terms * group), given.dtype)
-            longer[..., :depth] = given
-            given = longer
-        # Terms are moved as a whole.
-        given = np.ascontiguousarray(given).view(np.uint32).reshape(groups, channels, taps * terms)
         rows = target.reshape(groups, panels, taps * terms, width)
+        is_float, zero_point = kind.is_float, _zero_point(call, kind, "filter")
         for number in range(groups):
             for panel in range(panels):
-                part = given[number, panel * width : (panel + 1) * width]
+                part = weights[number, panel * width : (panel + 1) * width]
+                if not is_float:
+                    # A panel at a time, which stays in a cache. New pages for all weights would
+                    # take longer than the conversion.
+                    part = _wide(part, zero_point)
+                if depth < terms * group:
+                    longer = np.zeros((*part.shape[:-1], terms * group), part.dtype)
+                    longer[..., :depth] = part
+                    part = longer
+                # Terms are moved as a whole.
+                part = np.ascontiguousarray(part).view(np.uint32).reshape(len(part), taps * terms)
                 rows[number, panel, :, : len(part)] = part.T
 
     shape = (groups, panels, taps, terms, width)
