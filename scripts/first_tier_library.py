@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Compiles the library of the CPU driver's first tier for x86-64, as files of the package.
 
-It compiles what has other texts than the files, or was compiled by another version of LLVM. With
---check it compiles everything, and fails if a file is not what its sources give.
+With --check it fails instead if a file is not what its sources give.
 
 Run with the environment's Python: .venv/bin/python scripts/first_tier_library.py
 """
@@ -106,12 +105,6 @@ def read_index() -> Index:
         return Index(llvm="", sources=(), digest="", files={})
 
 
-def is_current(before: Index, version: str, target: str, text: str) -> bool:
-    """Returns True if there is a file that was compiled from this text by this version of LLVM."""
-    known = before.files.get(target)
-    return before.llvm == version and known is not None and known.text == text and _is_intact(target, known)
-
-
 def _is_intact(target: str, known: BuiltFile) -> bool:
     try:
         return hex_digest_of(zlib.decompress((FOLDER / file_of(target)).read_bytes())) == known.content
@@ -130,16 +123,12 @@ def main(arguments: Sequence[str]) -> int:
     for target in TARGETS:
         with noted_calls(called):
             units = library_units(targets.TARGETS[target])
-        text = text_digest(units)
-        if not checks and is_current(before, version, target, text):
-            files[target] = before.files[target]
-            continue
         image = compiled(target, units)
-        files[target] = BuiltFile(text=text, content=hex_digest_of(image))
-        if checks and not is_current(before, version, target, text):
-            return _outdated(FOLDER / file_of(target))
+        files[target] = BuiltFile(text=text_digest(units), content=hex_digest_of(image))
         if not checks:
             (FOLDER / file_of(target)).write_bytes(zlib.compress(image, 9))
+        elif before.files.get(target) != files[target] or not _is_intact(target, files[target]):
+            return _outdated(FOLDER / file_of(target))
     paths = sources(called)
     index = Index(llvm=version, sources=paths, digest=sources_digest(*paths), files=files)
     if not checks:

@@ -104,9 +104,15 @@ def argument_rows() -> Iterator[str]:
 
 
 def emitted(legalization: Legalization) -> list[str]:
-    """Returns the operations that a rule names in its source, or was created for."""
+    """Returns the operations that a rule names in its source, or that it was created for.
+
+    A rule that calls another one may emit what that was created for.
+    """
     rule = legalization.rule
-    values = inspect.getclosurevars(rule).nonlocals.values()
+    variables = inspect.getclosurevars(rule)
+    called = [each for each in variables.globals.values() if inspect.isfunction(each)]
+    created = [variables, *map(inspect.getclosurevars, called)]
+    values = [value for each in created for value in each.nonlocals.values()]
     names = {value.name for value in values if isinstance(value, OperationType)}
     names |= set(re.findall(r"OperationType\.([A-Z]\w+)", inspect.getsource(rule)))
     return sorted(name for name in names if name in OperationType.__members__)
