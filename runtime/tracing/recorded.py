@@ -174,15 +174,7 @@ def _thread_spans(
 
 
 def begun(recorder: Recorder, start: Callable[..., Any]) -> Callable[..., Any]:
-    """Records a call that begins an execution, and remembers it for waits for its event."""
-    threads, trace_id = recorder.threads, recorder.trace_id
-
-    @wraps(start)
-    def beginning(*arguments: Any, **named: Any) -> Any:
-        event = start(*arguments, **named)
-        if event.is_finished_by_waiting:
-            event.began_in = trace_id, threads.state.call
-        return event
+    """Records a call that begins an execution; see `awaited` for waits for its event."""
 
     def find(compilation: Any, executor: Any) -> int:
         def expand(start_ns: int, end_ns: int, thread: int, call: int, note: bytes) -> tuple[Span, ...]:
@@ -191,31 +183,49 @@ def begun(recorder: Recorder, start: Callable[..., Any]) -> Callable[..., Any]:
 
         return recorder.subject_of("start to compute", executor, lambda: expand)
 
-    return recorder.calls.recorded(beginning, Subjects(owner="_compilation", find=find), is_call=True)
+    return recorder.calls.recorded(start, Subjects(owner="_compilation", find=find), is_call=True)
 
 
-def awaited(recorder: Recorder, wait: Callable[..., Any]) -> Callable[..., Any]:
+def finished_by_waiting(recorder: Recorder, finish_by: Callable[..., None]) -> Callable[..., None]:
+    """Remembers the call that begins an execution, in its event, if waits for that finish it."""
+    threads, trace_id = recorder.threads, recorder.trace_id
+
+    @wraps(finish_by)
+    def call(event: Any, finish: Callable[[float | None], bool]) -> None:
+        event.began_in = trace_id, threads.state.call
+        finish_by(event, finish)
+
+    return call
+
+
+def awaited(recorder: Recorder, wait: Callable[..., bool]) -> Callable[..., bool]:
     """Records the wait for an event as part of the call that began its execution."""
     threads, now, trace_id = recorder.threads, time.monotonic_ns, recorder.trace_id
-    expand = recorder.beginnings.awaited
+    expand, add = recorder.beginnings.awaited, recorder.add_record
 
     @wraps(wait)
-    def call(event: Any, *arguments: Any) -> Any:
+    def call(event: Any, timeout_s: float | None) -> bool:
         began_in = event.began_in
         if began_in is None or began_in[0] != trace_id:
-            return wait(event, *arguments)
+            return wait(event, timeout_s)
         number, thread = began_in[1], threads.state
         outer, thread.call = thread.call, number
+        is_over = False
         start = now()
         try:
-            return wait(event, *arguments)
+            is_over = wait(event, timeout_s)
+        except BaseException:
+            is_over = event.is_signalled
+            raise
         finally:
             end = now()
             thread.call = outer
-            is_over = event.is_signalled and event.began_in is not None
-            if is_over:
+            # Another thread may have waited for it as well, and have seen its end first.
+            is_first = is_over and event.began_in is not None
+            if is_first:
                 event.began_in = None
-            recorder.add_record(expand, start, end, thread.number, number, is_over)
+            add(expand, start, end, thread.number, number, is_first)
+        return is_over
 
     return call
 

@@ -20,6 +20,7 @@ from neurald.runtime.tracing.recorded import (
     awaited,
     begun,
     enqueued,
+    finished_by_waiting,
     handed_over,
     looked_up,
     prepared,
@@ -166,6 +167,7 @@ TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
         (_EXECUTION, "Execution", "start_compute", begun),
         (_EXECUTION, "Execution", "start_compute_with_dependencies", begun),
         (_EXECUTION, "", "event_of", handed_over("compute in the background")),
+        ("neurald.runtime.execution.background.event", "Event", "finish_by", finished_by_waiting),
         ("neurald.runtime.execution.background.event", "Event", "_await", awaited),
         ("neurald.runtime.execution.program.overlapping_steps", "", "_submit", handed_over("steps")),
         (
