@@ -61,7 +61,8 @@ def without_own_copies(
         return owners.get(target, target) is not owners.get(source, source)
 
     kept = [is_kept(each) for each in program]
-    moved = [0, *accumulate(kept)]
+    # Sums of truth values would begin with one, which is no number in an artifact.
+    moved = [*accumulate(kept, initial=0)]
     instructions = tuple(
         replace(each, target=moved[each.target]) if each.target else each
         for each, stays in zip(program, kept, strict=True)

@@ -6,7 +6,7 @@ from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.cpu.program.copy_coalescing import coalesce_copies
+from neurald.drivers.cpu.program.copy_coalescing import coalesce_copies, without_own_copies
 from neurald.drivers.cpu.program.linear_program import LinearInstruction
 from neurald.drivers.cpu.target.executable import Opcode
 from neurald.hal.records import replace
@@ -220,3 +220,15 @@ def test_random_programs(seed: int) -> None:
     alone = {each: each for each in (*variables, last)}
     for run in range(5):
         assert _run(program, owners, outputs, run) == _run(program, alone, outputs, run)
+
+
+def test_jumps_go_to_the_same_instructions_without_copies() -> None:
+    x, y, test = value("x"), value("y"), value("test", 1)
+    branch = LinearInstruction(opcode=Opcode.BRANCH, target=1, reads=(test,))
+    jump = LinearInstruction(opcode=Opcode.JUMP, target=3)
+    program, moved = without_own_copies([branch, copy(y, x), call(x), jump], {x: x, y: x})
+    assert [each.opcode for each in program] == [Opcode.BRANCH, Opcode.CALL, Opcode.JUMP]
+    assert moved == [0, 1, 1, 2, 3]
+    assert [each.target for each in program] == [1, 0, 2]
+    # Artifacts tell numbers from truth values.
+    assert {type(each.target) for each in program} == {int}
