@@ -217,6 +217,9 @@ class StepBuilder:
         main = self._structured.model.main
         linear = Linearization(self._variable, self._instructions, self._lengths)
         linear.add(self._structured.items)
+        if self._structured.has_changing_lengths and not self._sizings:
+            # Nothing depends on the lengths. A step with one such call is still sized as one.
+            linear.instructions.append(self._lengths(LengthUpdate()))
         inputs, outputs = ([self._variable(each) for each in ends] for ends in (main.inputs, main.outputs))
         shared = coalesce_copies(linear.instructions, inputs, outputs)
         aliases = {value: shared.owners.get(owner, owner) for value, owner in self._aliases.items()}

@@ -169,6 +169,14 @@ class RingEnd:
         if self._words[self._peer_sleeps] or not STORES_IN_ORDER:
             self._wake_peer(number)
 
+    def repeat_put(self) -> None:
+        """Tells the peer of the last entry again.
+
+        A signal handler may have interrupted `put` before it did.
+        """
+        self._words[self._put_index] = self._put_number
+        self._wake_peer(self._put_number)
+
     def _wake_peer(self, number: int) -> None:
         # A full socket wakes the peer as well; the next wait detects a broken one.
         try:

@@ -33,6 +33,7 @@ from neurald.hal.memory.pool import HostMemory, SharedMemory
 from neurald.hal.model.request import Argument, Request
 from neurald.hal.process.address import Address
 from neurald.hal.process.processors import Processors
+from neurald.hal.rpc.client.burst import RemoteBurst
 from neurald.hal.rpc.client.connection import Connection
 from neurald.hal.rpc.client.device import RemoteDevice, connect
 from neurald.hal.rpc.client.prepared_model import RemotePreparedModel
@@ -123,6 +124,46 @@ def test_one_request_for_two_models(remote: RemoteDevice, prepared: RemotePrepar
         caller.run(prepared, value)
         other.execute(caller.request, RUN)
         assert caller.result.tolist() == [value + 2] * 3
+
+
+def test_a_request_at_the_address_of_an_earlier_one(prepared: RemotePreparedModel) -> None:
+    """It is run as it is, although what removes the earlier one was interrupted."""
+    first, second = Caller(), Caller()
+    first.run(prepared, 1)
+    (ring,) = prepared.connection.rings._free
+    ring._bound[id(second.request)] = ring._bound[id(first.request)]
+    assert ring.knows(first.request)
+    assert not ring.knows(second.request)
+    assert ring.result(second.request) is None
+    for value in range(3):
+        second.run(prepared, value)
+        assert first.result.tolist() == [2] * 3
+
+
+def test_a_burst_that_was_interrupted_while_it_submitted(
+    prepared: RemotePreparedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caller, burst, put = Caller(), prepared.create_burst(), RingEnd.put
+    assert isinstance(burst, RemoteBurst)
+    burst.execute(caller.request, RUN)
+
+    def interrupted(end: RingEnd, entry: bytes) -> None:
+        monkeypatch.setattr(RingEnd, "put", put)
+        end._put_entry[: len(entry)] = entry
+        end._put_number += 1
+        raise KeyboardInterrupt
+
+    end = burst._ring._peer._ring
+    # A daemon that polls sees the entry.
+    wait_until(lambda: bool(end._words[end._peer_sleeps]))
+    monkeypatch.setattr(RingEnd, "put", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        burst.execute(caller.request, RUN)
+    for value in range(3):
+        caller.values[:] = value
+        burst.execute(caller.request, RUN)
+        assert caller.result.tolist() == [value + 1] * 3
+    burst.close()
 
 
 def test_threads_take_rings_of_their_own(prepared: RemotePreparedModel, device: AddingDevice) -> None:

@@ -150,12 +150,19 @@ class Ring:
 
     def knows(self, request: Request) -> bool:
         """Returns whether the ring has run this request object before."""
-        return id(request) in self._bound
+        return self._known(request) is not None
 
     def result(self, request: Request) -> ExecutionResult | None:
         """Returns the last result of a request object, without timing; None if there is none."""
+        known = self._known(request)
+        return None if known is None else known.sent.result
+
+    def _known(self, request: Request) -> RingRequest | None:
+        """Returns a request object as the ring has run it; None if it has not."""
         known = self._bound.get(id(request))
-        return None if known is None else known[1].sent.result
+        # A signal handler may have interrupted what removes a request that is gone, and another
+        # one may be at its address.
+        return known[1] if known is not None and known[0]() is request else None
 
     def bind(
         self,
@@ -181,10 +188,10 @@ class Ring:
             DeadObject: the daemon is gone.
             Error: the daemon refuses the request, or one of its memories.
         """
-        known = self._bound.get(id(request))
-        if known is not None and known[1].sent.number is not None and known[1].model is model:
-            copy(known[1].staged.input_copies)
-            return known[1]
+        known = self._known(request)
+        if known is not None and known.sent.number is not None and known.model is model:
+            copy(known.staged.input_copies)
+            return known
         return self._bound_anew(model, request, options, is_ongoing=is_ongoing)
 
     def _bound_anew(
@@ -304,6 +311,7 @@ class Ring:
         if under_way is None:
             return
         self._peer.require_open()
+        self._peer.repeat_submission()
         left_s = remaining_s(options.deadline_s)
         if not self._peer.is_done_within(_SETTLE_S if left_s is None else min(left_s, _SETTLE_S)):
             raise BadState(
@@ -343,9 +351,10 @@ class Ring:
 
     def _drop(self, key: tuple[int, bytes]) -> None:
         sent = self._sent.pop(key)
-        if sent.number is not None:
-            self._free_numbers.append(sent.number)
-        sent.number = None
+        number, sent.number = sent.number, None
+        # Last, since a signal handler may interrupt this: no two requests have one number.
+        if number is not None:
+            self._free_numbers.append(number)
 
     def _allocate(self, size_bytes: int) -> Memory:
         """Returns the arena of the ring; one request uses it at a time."""

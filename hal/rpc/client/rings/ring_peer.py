@@ -215,6 +215,10 @@ class RingPeer:
         _under_way.add(id(self))
         self._ring.put(submission)
 
+    def repeat_submission(self) -> None:
+        """Tells the daemon of the last submission again, see `RingEnd.repeat_put`."""
+        self._ring.repeat_put()
+
     @property
     def has_submission(self) -> bool:
         """True if `submit` has passed a request to the daemon whose completion was not taken."""

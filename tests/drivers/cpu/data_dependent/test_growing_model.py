@@ -579,6 +579,45 @@ def test_open_lengths_of_models_with_loops() -> None:
         assert compilation.run(rows(length), turns(3))[1].shape == (length + 3, WIDTH)
 
 
+def test_an_open_length_that_nothing_depends_on_beside_a_loop() -> None:
+    """The step has no calls to size besides an empty one."""
+    condition, body, graph = Graph(), Graph(), Graph()
+    turn, value = condition.value(INT, (1,)), condition.value(shape=(7,))
+    holds = condition.value(BOOL, (1,))
+    condition.builder.add_operation(Op.LESS, [turn, condition.constant([3], INT)], [holds])
+    carried = [body.value(INT, (1,)), body.value(shape=(7,))]
+    following = [
+        body.binary(ADD, carried[0], body.constant([1], INT), body.value(INT, (1,))),
+        body.binary(ADD, carried[1], carried[1], body.value(shape=(7,))),
+    ]
+    source, start = graph.value(shape=(0, 7)), graph.value(shape=(7,))
+    limits = [graph.constant(each, INT) for each in ((1, 0), (1, 7))]
+    part, count, end = graph.value(shape=(1, 7)), graph.value(INT, (1,)), graph.value(shape=(7,))
+    graph.builder.add_operation(Op.SLICE, [source, *limits], [part])
+    models = [condition.finish([turn, value], [holds]), body.finish(carried, following)]
+    graph.builder.add_operation(
+        Op.WHILE, [*map(graph.model, models), graph.constant([0], INT), start], [count, end]
+    )
+    model = graph.finish([source, start], [part, end])
+    opened = Preparation(host_target(process_settings()), 1, keeps_artifact=True).open(
+        model, {model.main.inputs[0]: (67, 7)}
+    )
+    assert opened is not None
+    restored = ArtifactLoader(host_target(process_settings()), threads=1).restore_open(
+        model, opened.artifact()
+    )
+    for length in (2, 5, 9, 70, 5):
+        arrays = rows(length)[:, :1] * np.ones(7, np.float32), np.arange(7, dtype=np.float32)
+        for each in (opened, restored):
+            sized = each.for_shapes([(length, 7), (7,)])
+            assert sized is not None
+            variant = sized.prepared
+            assert isinstance(variant, GrowingModel)
+            row, last = variant.native.run_arrays(arrays)
+            np.testing.assert_array_equal(row, arrays[0][1:2])
+            np.testing.assert_array_equal(last, arrays[1] * 8)
+
+
 def test_turns_that_follow_from_a_decided_length() -> None:
     """A condition that is only constant for some lengths is not one for the others."""
     condition, body, graph = Graph(), Graph(), Graph()
