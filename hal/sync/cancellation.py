@@ -30,7 +30,8 @@ class Cancellation:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        # A signal handler may cancel what the thread that it interrupts waits for.
+        self._lock = threading.RLock()
         self._is_cancelled = False
         self._callbacks: list[Callable[[], object]] = []
         self._words = _Words()
@@ -67,9 +68,11 @@ class Cancellation:
     def call_on_cancel(self, callback: Callable[[], object]) -> None:
         """Calls `callback` once the execution is cancelled, at once if it is already."""
         with self._lock:
-            if not self._is_cancelled:
-                self._callbacks.append(callback)
+            # Added first: a signal handler may cancel between any two lines.
+            self._callbacks.append(callback)
+            if not self._is_cancelled or callback not in self._callbacks:
                 return
+            self._callbacks.remove(callback)
         callback()
 
     def forget(self, callback: Callable[[], object]) -> None:

@@ -1,11 +1,15 @@
 """Cancellation: callbacks of a context, and waits that notice it."""
 
+import sys
 import threading
 import time
+from types import FrameType
+from typing import Any
 
 import pytest
 
 from neurald.hal.errors import Cancelled
+from neurald.hal.sync import cancellation as module
 from neurald.hal.sync.cancellation import NEVER_CANCELLED, POLL_S, Cancellation, next_wait_s
 
 
@@ -27,6 +31,35 @@ def test_a_callback_is_forgotten_after_an_error() -> None:
     with pytest.raises(ZeroDivisionError), cancellation.calling(lambda: None):
         raise ZeroDivisionError
     assert cancellation.is_unused
+
+
+@pytest.mark.timeout(30)
+def test_a_signal_handler_cancels_at_any_line() -> None:
+    """Also while the thread that it interrupts holds the lock; the callback is called once."""
+    for line in range(12):
+        calls: list[int] = []
+        cancellation = Cancellation()
+        passed = 0
+
+        def trace(frame: FrameType, event: str, _: object) -> Any:
+            nonlocal passed
+            if frame.f_code.co_filename != module.__file__:
+                return None
+            if event == "line":
+                passed += 1
+                if passed == line + 1:  # noqa: B023 - called within this turn
+                    sys.settrace(None)
+                    cancellation.cancel()  # noqa: B023 - as before
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            cancellation.call_on_cancel(lambda: calls.append(1))  # noqa: B023 - as before
+            cancellation.cancel()
+        finally:
+            sys.settrace(before)
+        assert calls == [1]
 
 
 def test_waits_are_as_long_as_they_may_be() -> None:
