@@ -43,7 +43,7 @@ class PinnedAddress(int):
 class PinnedMemory:
     """Pins ranges of memories for a device. Thread-safe.
 
-    A range stays pinned until its memory is garbage.
+    A range stays pinned for as long as the object of its memory exists.
 
     Args:
         facts: the device.
@@ -66,7 +66,7 @@ class PinnedMemory:
         Returns False if that is not possible or does not pay.
 
         Args:
-            memory: the memory, which no other object owns.
+            memory: the memory, which must not change its place while it exists.
             offset, size_bytes: the range, which lies in the memory.
         """
         if not self._is_supported or memory.readonly or size_bytes < MIN_PINNED_BYTES:
