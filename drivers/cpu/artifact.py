@@ -26,7 +26,7 @@ from neurald.hal.records import DECODE_ERRORS
 if TYPE_CHECKING:
     from neurald.drivers.cpu.target.open_executable import OpenExecutable
 
-_S = TypeVar("_S", bound=Struct)
+_S = TypeVar("_S")
 
 _MAGIC = b"ncpu0008"
 #: Number of locations of an instruction, by `Opcode`.
@@ -116,7 +116,7 @@ def _decoded_open(content: msgspec.Raw) -> "OpenExecutable | None":
         raise BadData(f"the description of changing lengths is damaged: {error}") from None
 
 
-def written(magic: bytes, stored: Struct, constants: Array | memoryview) -> Artifact:
+def written(magic: bytes, stored: object, constants: Array | memoryview | bytearray) -> Artifact:
     """Returns the files of an artifact for `stored_in`.
 
     Args:

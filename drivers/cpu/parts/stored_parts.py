@@ -11,18 +11,15 @@ from typing import cast
 
 import msgspec
 
-from neurald.drivers.cpu.artifact import write_artifact
+from neurald.drivers.cpu.artifact import stored_in, write_artifact, written
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.parts.native_segment import NativeSegment
-from neurald.hal.decoding import from_msgpack
 from neurald.hal.device import Artifact
-from neurald.hal.digests import DIGEST_BYTES, digest_of
 from neurald.hal.errors import BadData
 from neurald.hal.execution.reference_graph import Step
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.graph import Subgraph
 from neurald.hal.model.model import Model
-from neurald.hal.records import DECODE_ERRORS
 
 _MAGIC = b"nprt0002"
 
@@ -51,16 +48,16 @@ def write_parts(graphs: Sequence[Sequence[Step]]) -> Artifact | None:
     constants = bytearray()
     stored: list[tuple[int | _Part, ...]] = []
     for steps in graphs:
-        written: list[int | _Part] = []
+        kept: list[int | _Part] = []
         for step in steps:
             if isinstance(step, int):
-                written.append(step)
+                kept.append(step)
                 continue
             # This driver makes no other segments.
             artifact = write_artifact(cast("NativeSegment", step).native)
             (model,), (data,) = artifact.model, artifact.data
             constants += bytes(-len(constants) % mmap.PAGESIZE)
-            written.append(
+            kept.append(
                 _Part(
                     operations=step.operations,
                     inputs=step.inputs,
@@ -71,11 +68,10 @@ def write_parts(graphs: Sequence[Sequence[Step]]) -> Artifact | None:
                 )
             )
             constants += data.view()
-        stored.append(tuple(written))
+        stored.append(tuple(kept))
     if not any(isinstance(step, _Part) for steps in stored for step in steps):
         return None
-    content = msgspec.msgpack.encode(stored)
-    return Artifact(model=(HostMemory(_MAGIC + _digest(content) + content),), data=(HostMemory(constants),))
+    return written(_MAGIC, stored, constants)
 
 
 def read_parts(
@@ -91,20 +87,8 @@ def read_parts(
     Raises:
         BadData: it is not an artifact of this driver or this model.
     """
-    if len(artifact.model) != 1 or len(artifact.data) != 1:
-        raise BadData(
-            f"expected one model and one data cache file, got {len(artifact.model)} and {len(artifact.data)}"
-        )
-    (head,), (constants,) = artifact.model, artifact.data
-    memory = head.view()
-    start = len(_MAGIC) + DIGEST_BYTES
-    is_damaged = not artifact.is_verified and memory[len(_MAGIC) : start] != _digest(memory[start:])
-    if memory[: len(_MAGIC)] != _MAGIC or is_damaged:
-        raise BadData("these cache files are damaged or not from a model in parts")
-    try:
-        stored = from_msgpack(memory[start:], _Stored)
-    except DECODE_ERRORS as error:
-        raise BadData(f"these cache files are not from a model in parts: {error}") from None
+    stored = stored_in(artifact, _MAGIC, _Stored, "a model in parts")
+    (constants,) = artifact.data
     graphs = (model.main, *model.referenced)
     if len(stored) != len(graphs):
         raise BadData(f"the cache files have steps of {len(stored)} graphs; the model has {len(graphs)}")
@@ -133,10 +117,6 @@ def read_parts(
                 )
             )
     return found
-
-
-def _digest(content: bytes | memoryview) -> bytes:
-    return digest_of(content)
 
 
 def _check(graph: Subgraph, steps: Sequence[int | _Part]) -> None:

@@ -16,7 +16,7 @@ from neurald.drivers.cpu.parts import stored_parts
 from neurald.drivers.cpu.parts.native_segment import NativeSegment
 from neurald.drivers.cpu.parts.stored_parts import read_parts, write_parts
 from neurald.hal.device import Artifact, PrepareOptions
-from neurald.hal.digests import DIGEST_BYTES
+from neurald.hal.digests import DIGEST_BYTES, digest_of
 from neurald.hal.errors import BadData
 from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.memory.pool import HostMemory
@@ -50,7 +50,7 @@ def changed(artifact: Artifact, change: Any) -> Artifact:
     (graph,) = msgspec.msgpack.decode(artifact.model[0].view()[start:], type=stored_parts._Stored)
     content = msgspec.msgpack.encode(change(graph))
     return Artifact(
-        model=(HostMemory(stored_parts._MAGIC + stored_parts._digest(content) + content),), data=artifact.data
+        model=(HostMemory(stored_parts._MAGIC + digest_of(content) + content),), data=artifact.data
     )
 
 
