@@ -208,8 +208,8 @@ class OpenClPreparedModel(InProcessModel):
         """
         started = time.monotonic_ns()
         options.require_time()
-        binding = self._bindings.get(id(request))
-        if binding is None or binding.request() is not request:
+        binding = self._known(request)
+        if binding is None:
             shapes = tuple(
                 OutputShape(
                     dimensions=port.dimensions, sufficient=port.size_bytes <= _room(request, argument)
@@ -234,14 +234,20 @@ class OpenClPreparedModel(InProcessModel):
 
     def create_reusable_execution(self, request: Request) -> Callable[[Cancellation], None] | None:
         """See `ReusesExecutions.create_reusable_execution`."""
-        binding = self._bindings.get(id(request))
-        if binding is None or binding.request() is not request:
+        binding = self._known(request)
+        if binding is None:
             return None
 
         def execute(cancellation: Cancellation) -> None:
             self._run(binding, None, cancellation)
 
         return execute
+
+    def _known(self, request: Request) -> "_Binding | None":
+        """Returns the cached binding of a request; None if there is none."""
+        binding = self._bindings.get(id(request))
+        # Another request may have been at its address.
+        return binding if binding is not None and binding.request() is request else None
 
     def _run(
         self, binding: "_Binding", deadline_s: float | None, cancellation: Cancellation | None

@@ -52,7 +52,7 @@ class PinnedMemory:
     """
 
     def __init__(self, facts: DeviceFacts, state: DeviceState, context: cl.Context) -> None:
-        self._is_supported = facts.is_nvidia and not facts.is_cpu
+        self._is_supported = facts.is_nvidia
         self._state = state
         self._context = context
         self._buffers: _Buffers = {}

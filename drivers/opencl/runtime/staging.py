@@ -138,6 +138,7 @@ class Staging:
         self._limit = 0 if device.facts.is_cpu else max_pinned_bytes
         self._inputs: tuple[_StagedPort, ...] = ()
         self._outputs: tuple[_StagedPort, ...] = ()
+        self._whole: dict[int, CommandList] = {}
         self.place(inputs, outputs)
 
     def place(self, inputs: Sequence[BufferRange], outputs: Sequence[BufferRange]) -> None:
@@ -172,6 +173,12 @@ class Staging:
         in_pieces = {port.transfer for port in self._inputs if port.is_large}
         self.writes = tuple(each for each in writes if each not in in_pieces)
         self.reads = reads
+        #: Write large inputs as a whole, by their numbers.
+        self._whole = {
+            number: CommandList(self._device, (port.transfer,))
+            for number, port in enumerate(self._inputs)
+            if port.is_large
+        }
 
     def set_input(self, index: int, address: int) -> None:
         """Sets the address of an input. Its bytes must not change before `complete`.
@@ -182,7 +189,7 @@ class Staging:
         if not port.slot or isinstance(address, PinnedAddress):
             port.transfer.address = address
             if port.is_large:
-                CommandList(self._device, (port.transfer,)).run(self._queue, finish=False)
+                self._whole[index].run(self._queue, finish=False)
         elif port.is_large:
             self._copy_pieces(port, address)
         elif port.size_bytes < _MIN_PAST_CACHES_BYTES:

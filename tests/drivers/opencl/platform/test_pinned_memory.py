@@ -20,7 +20,6 @@ _BYTES = 1 << 18
 def pinned(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> PinnedMemory:
     """Returns what pins memory for a device that passes for one of NVIDIA."""
     monkeypatch.setattr(type(opencl.facts), "is_nvidia", True)
-    monkeypatch.setattr(type(opencl.facts), "is_cpu", False)
     return PinnedMemory(opencl.facts, opencl.state, opencl.context)
 
 
