@@ -357,7 +357,7 @@ def test_elements_are_prefetched_for_long_functions(op: Op, *, is_prefetched: bo
 
 
 def test_functions_that_wait_for_each_other_are_computed_in_several_registers() -> None:
-    """Those that do not overlap within one register, and their code must not become long."""
+    """Only if they do not overlap within one register, and if the code does not become long."""
 
     def chain(x: Expression, count: int) -> Expression:
         for _ in range(count):
