@@ -1,32 +1,26 @@
 """Cache artifacts of the CPU device: the executable with its object code, and the constants.
 
-The first file holds the executable and machine code as MessagePack, with a digest, because running
-damaged code could crash the process or worse. The second file holds the constants buffer, which is
-used in place.
+`neurald.drivers.compiler.support.artifact_content` describes their two files.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
 
 from neurald.drivers.compiler.memory.buffer_location import Base
+from neurald.drivers.compiler.support.artifact_content import artifact_of, content_of
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.target.executable import ROW_COUNT_BYTES, WORD_BYTES, Executable, Instruction, Opcode
 from neurald.hal.decoding import from_msgpack
 from neurald.hal.device import Artifact
-from neurald.hal.digests import DIGEST_BYTES, digest_of
 from neurald.hal.errors import BadData
-from neurald.hal.lazy_numpy import Array
-from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.types import OperandType
 from neurald.hal.records import DECODE_ERRORS
 
 if TYPE_CHECKING:
     from neurald.drivers.cpu.target.open_executable import OpenExecutable
-
-_S = TypeVar("_S")
 
 _MAGIC = b"ncpu0008"
 #: Number of locations of an instruction, by `Opcode`.
@@ -73,7 +67,7 @@ def write_artifact(native: NativeModel) -> Artifact:
         step_program=native.team.program.stored,
         opened=msgspec.Raw(msgspec.msgpack.encode(native.opened)),
     )
-    return written(_MAGIC, stored, native.constants)
+    return artifact_of(_MAGIC, stored, native.constants)
 
 
 def read_artifact(artifact: Artifact) -> ArtifactContents:
@@ -82,7 +76,7 @@ def read_artifact(artifact: Artifact) -> ArtifactContents:
     Raises:
         BadData: it is not an artifact of this driver, or it is inconsistent.
     """
-    stored = stored_in(artifact, _MAGIC, _Stored, "the CPU driver")
+    stored = content_of(artifact, _MAGIC, _Stored, "the CPU driver")
     opened = _decoded_open(stored.opened)
     constants = artifact.data[0].view()
     sets_lengths = opened is not None and bool(opened.sizings)
@@ -114,45 +108,6 @@ def _decoded_open(content: msgspec.Raw) -> "OpenExecutable | None":
         return from_msgpack(content, OpenExecutable)
     except DECODE_ERRORS as error:
         raise BadData(f"the description of changing lengths is damaged: {error}") from None
-
-
-def written(magic: bytes, stored: object, constants: Array | memoryview | bytearray) -> Artifact:
-    """Returns the files of an artifact for `stored_in`.
-
-    Args:
-        magic: identifies the kind and the version of the first file.
-        stored: its content.
-        constants: the content of the second file.
-    """
-    content = msgspec.msgpack.encode(stored)
-    return Artifact(model=(HostMemory(magic + digest_of(content) + content),), data=(HostMemory(constants),))
-
-
-def stored_in(artifact: Artifact, magic: bytes, kind: type[_S], origin: str) -> _S:
-    """Returns the content of the first file of an artifact.
-
-    Args:
-        artifact: the artifact, which has two files.
-        magic, kind: see `written`.
-        origin: what writes such files, for messages.
-
-    Raises:
-        BadData: the files are damaged, or of another origin.
-    """
-    if len(artifact.model) != 1 or len(artifact.data) != 1:
-        raise BadData(
-            f"expected one model and one data cache file, got {len(artifact.model)} and {len(artifact.data)}"
-        )
-    memory = artifact.model[0].view()
-    start = len(magic) + DIGEST_BYTES
-    digest, content = memory[len(magic) : start], memory[start:]
-    is_damaged = not artifact.is_verified and digest != digest_of(content)
-    if memory[: len(magic)] != magic or is_damaged:
-        raise BadData(f"these cache files are damaged or not from {origin}")
-    try:
-        return from_msgpack(content, kind)
-    except DECODE_ERRORS as error:
-        raise BadData(f"these cache files are not from {origin}: {error}") from None
 
 
 def check_executable(executable: Executable, constants_bytes: int, *, sets_lengths: bool = False) -> None:

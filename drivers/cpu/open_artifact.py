@@ -3,7 +3,8 @@
 import msgspec
 import numpy as np
 
-from neurald.drivers.cpu.artifact import check_executable, stored_in, written
+from neurald.drivers.compiler.support.artifact_content import artifact_of, content_of
+from neurald.drivers.cpu.artifact import check_executable
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.target.executable import Executable
 from neurald.drivers.cpu.target.open_executable import OpenExecutable
@@ -33,7 +34,7 @@ class OpenArtifact(msgspec.Struct, frozen=True):
 def write_open_artifact(native: NativeModel, opened: OpenExecutable) -> Artifact:
     """Writes an artifact for `read_open_artifact`."""
     stored = _Stored(opened=opened, codes=native.codes, step_program=native.team.program.stored)
-    return written(_MAGIC, stored, native.constants)
+    return artifact_of(_MAGIC, stored, native.constants)
 
 
 def read_open_artifact(artifact: Artifact) -> OpenArtifact:
@@ -42,7 +43,7 @@ def read_open_artifact(artifact: Artifact) -> OpenArtifact:
     Raises:
         BadData: it is not an artifact of an open model of this driver, or it is inconsistent.
     """
-    stored = stored_in(artifact, _MAGIC, _Stored, "a model of the CPU driver with open dimensions")
+    stored = content_of(artifact, _MAGIC, _Stored, "a model of the CPU driver with open dimensions")
     constants = np.frombuffer(artifact.data[0].view(), np.uint8)
     check_executable(stored.opened.template, constants.nbytes)
     stored.opened.check()

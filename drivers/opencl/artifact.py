@@ -1,32 +1,27 @@
-"""Cached form of a compiled step: the executable, its program's binary, and the constants.
+"""Cache artifacts of the OpenCL device: a step with its program's binary, and the constants.
 
-An artifact has two memories. The first describes the execution and contains the machine code, as
-MessagePack after a checksum. The second contains the constants, laid out as in their buffer.
+`neurald.drivers.compiler.support.artifact_content` describes their two files. Constants are laid
+out as in their buffer.
 """
 
-import hashlib
 from collections.abc import Mapping
-from typing import TypeVar
 
 import msgspec
 import numpy as np
 
 from neurald.drivers.compiler.memory.buffer_location import Base
+from neurald.drivers.compiler.support.artifact_content import artifact_of, content_of
 from neurald.drivers.opencl.codegen.dialect import has_texels
 from neurald.drivers.opencl.platform.storage import TEXEL
 from neurald.drivers.opencl.runtime.executable import FLAGS, Executable, ImageUse, Improvement, KernelCall
 from neurald.drivers.opencl.runtime.open_launches import OpenLaunches
-from neurald.hal.decoding import from_msgpack
 from neurald.hal.device import Artifact
 from neurald.hal.errors import BadData
-from neurald.hal.memory.pool import HostMemory
-from neurald.hal.records import DECODE_ERRORS
 
-_MAGIC = b"nopencl4"
-_OPEN_MAGIC = b"nopenclo"
-#: Checksum after the magic number: damaged offsets would let kernels access memory outside their
-#: buffers.
-_CHECKSUM_BYTES = 32
+_MAGIC = b"nopencl5"
+_OPEN_MAGIC = b"nclopen1"
+#: What writes these files, for messages.
+_ORIGIN = "the OpenCL driver"
 
 
 class _Stored(msgspec.Struct, frozen=True, array_like=True):
@@ -38,9 +33,6 @@ class _Stored(msgspec.Struct, frozen=True, array_like=True):
 class _StoredOpen(msgspec.Struct, frozen=True, array_like=True):
     opened: OpenLaunches
     binary: bytes
-
-
-_S = TypeVar("_S", _Stored, _StoredOpen)
 
 
 def write_artifact(
@@ -58,18 +50,12 @@ def write_artifact(
     stored = _Stored(
         executable=msgspec.structs.replace(executable, text=text), binary=binary, improvement=improvement
     )
-    return _written(_MAGIC, stored, constants)
+    return artifact_of(_MAGIC, stored, constants)
 
 
 def write_open_artifact(opened: OpenLaunches, binary: bytes, constants: np.ndarray) -> Artifact:
     """Serializes a step for any lengths in the format that `read_open_artifact` reads."""
-    return _written(_OPEN_MAGIC, _StoredOpen(opened=opened, binary=binary), constants)
-
-
-def _written(magic: bytes, stored: _Stored | _StoredOpen, constants: np.ndarray) -> Artifact:
-    body = msgspec.msgpack.encode(stored)
-    head = magic + hashlib.sha256(body).digest()
-    return Artifact(model=(HostMemory(head + body),), data=(HostMemory(constants),))
+    return artifact_of(_OPEN_MAGIC, _StoredOpen(opened=opened, binary=binary), constants)
 
 
 def read_artifact(artifact: Artifact) -> tuple[Executable, bytes, np.ndarray, Improvement | None]:
@@ -78,7 +64,8 @@ def read_artifact(artifact: Artifact) -> tuple[Executable, bytes, np.ndarray, Im
     Raises:
         BadData: the artifact is not from this driver, or its parts are inconsistent.
     """
-    stored, constants = _read(_MAGIC, artifact, _Stored)
+    stored = content_of(artifact, _MAGIC, _Stored, _ORIGIN)
+    constants = _constants_of(artifact)
     _require_places(stored.executable, constants.nbytes)
     improvement = stored.improvement
     if improvement is not None:
@@ -98,31 +85,15 @@ def read_open_artifact(artifact: Artifact) -> tuple[OpenLaunches, bytes, np.ndar
     Raises:
         BadData: the artifact is not of an open model of this driver, or its parts are inconsistent.
     """
-    stored, constants = _read(_OPEN_MAGIC, artifact, _StoredOpen)
+    stored = content_of(artifact, _OPEN_MAGIC, _StoredOpen, _ORIGIN)
+    constants = _constants_of(artifact)
     _require_places(stored.opened.template, constants.nbytes)
     stored.opened.check()
     return stored.opened, stored.binary, constants
 
 
-def _read(magic: bytes, artifact: Artifact, kind: type[_S]) -> tuple[_S, np.ndarray]:
-    """Returns what an artifact contains after its magic number, and the constants."""
-    if len(artifact.model) != 1 or len(artifact.data) != 1:
-        raise BadData(
-            f"the OpenCL driver expects one model and one data cache file, got {len(artifact.model)} and "
-            f"{len(artifact.data)}"
-        )
-    content = bytes(artifact.model[0].view())
-    if not content.startswith(magic):
-        raise BadData("these cache files are not from the OpenCL driver")
-    start = len(magic) + _CHECKSUM_BYTES
-    body = content[start:]
-    if content[len(magic) : start] != hashlib.sha256(body).digest():
-        raise BadData("these cache files are damaged: their checksum is wrong")
-    try:
-        stored = from_msgpack(body, kind)
-    except DECODE_ERRORS as error:
-        raise BadData(f"these cache files are not from the OpenCL driver: {error}") from None
-    return stored, np.frombuffer(artifact.data[0].view(), np.uint8)
+def _constants_of(artifact: Artifact) -> np.ndarray:
+    return np.frombuffer(artifact.data[0].view(), np.uint8)
 
 
 def _require_places(executable: Executable, constants_bytes: int) -> None:

@@ -1,1 +1,1 @@
-"""Worker processes for compilation, and pauses of the garbage collector."""
+"""Worker processes for compilation, pauses of the garbage collector, and files of artifacts."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
+from neurald.drivers.compiler.support.artifact_content import artifact_of, content_of
 from neurald.drivers.cpu.first_tier.built_library import built_library
 from neurald.drivers.cpu.native.objects.image import is_image
 from neurald.drivers.cpu.native.objects.llvm import CompilationFailed, LoadedCode
@@ -25,13 +26,9 @@ from neurald.drivers.cpu.target.target import Target
 from neurald.hal.cache.store import CacheLocation
 from neurald.hal.cache.variants import SharedCache
 from neurald.hal.compiling.leaving import call_at_exit
-from neurald.hal.decoding import from_msgpack
 from neurald.hal.device import Artifact, Variants
-from neurald.hal.digests import DIGEST_BYTES, digest_of
 from neurald.hal.errors import BadData, Cancelled, Error
-from neurald.hal.memory.pool import HostMemory
 from neurald.hal.process.fork import forkable_lock
-from neurald.hal.records import DECODE_ERRORS
 from neurald.hal.sync.cancellation import Cancellation
 
 if TYPE_CHECKING:
@@ -188,9 +185,8 @@ def compile_library(target: Target) -> Artifact:
 
 def write_library(target: Target, codes: tuple[bytes, ...], step_program: bytes) -> Artifact:
     """Writes an artifact for `read_library`."""
-    content = msgspec.msgpack.encode(_Stored(target=target.name, codes=codes, step_program=step_program))
-    digest = digest_of(content)
-    return Artifact(model=(HostMemory(_MAGIC + digest + content),), data=(HostMemory(b"-"),))
+    stored = _Stored(target=target.name, codes=codes, step_program=step_program)
+    return artifact_of(_MAGIC, stored)
 
 
 def read_library(artifact: Artifact, target: Target) -> _Stored:
@@ -199,16 +195,7 @@ def read_library(artifact: Artifact, target: Target) -> _Stored:
     Raises:
         BadData: it is damaged, or for another target.
     """
-    memory = artifact.model[0].view() if artifact.model else memoryview(b"")
-    start = len(_MAGIC) + DIGEST_BYTES
-    digest, content = memory[len(_MAGIC) : start], memory[start:]
-    expected = digest_of(content)
-    if bytes(memory[: len(_MAGIC)]) != _MAGIC or digest != expected:
-        raise BadData("the cache file is damaged or no library of the CPU driver")
-    try:
-        stored = from_msgpack(content, _Stored)
-    except DECODE_ERRORS as error:
-        raise BadData(f"the cache file is not a library of the CPU driver: {error}") from None
+    stored = content_of(artifact, _MAGIC, _Stored, "the library of the CPU driver")
     if stored.target != target.name:
         raise BadData(f"the library is for {stored.target}; {target.name} is expected")
     return stored

@@ -11,7 +11,8 @@ from typing import cast
 
 import msgspec
 
-from neurald.drivers.cpu.artifact import stored_in, write_artifact, written
+from neurald.drivers.compiler.support.artifact_content import artifact_of, content_of
+from neurald.drivers.cpu.artifact import write_artifact
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.parts.native_segment import NativeSegment
 from neurald.hal.device import Artifact
@@ -71,7 +72,7 @@ def write_parts(graphs: Sequence[Sequence[Step]]) -> Artifact | None:
         stored.append(tuple(kept))
     if not any(isinstance(step, _Part) for steps in stored for step in steps):
         return None
-    return written(_MAGIC, stored, constants)
+    return artifact_of(_MAGIC, stored, constants)
 
 
 def read_parts(
@@ -87,7 +88,7 @@ def read_parts(
     Raises:
         BadData: it is not an artifact of this driver or this model.
     """
-    stored = stored_in(artifact, _MAGIC, _Stored, "a model in parts")
+    stored = content_of(artifact, _MAGIC, _Stored, "a model in parts")
     (constants,) = artifact.data
     graphs = (model.main, *model.referenced)
     if len(stored) != len(graphs):

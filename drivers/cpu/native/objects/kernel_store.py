@@ -12,13 +12,12 @@ from typing import Final
 
 import msgspec
 
+from neurald.drivers.compiler.support.artifact_content import artifact_of, content_of
 from neurald.drivers.cpu.native.objects.unit_queue import Unit
 from neurald.drivers.cpu.target.target import Target
-from neurald.hal.decoding import from_msgpack
 from neurald.hal.device import Artifact, Variants
-from neurald.hal.digests import DIGEST_BYTES, digest_of
-from neurald.hal.memory.pool import HostMemory
-from neurald.hal.records import DECODE_ERRORS
+from neurald.hal.digests import digest_of
+from neurald.hal.errors import BadData
 
 _LOG = logging.getLogger(__name__)
 
@@ -54,7 +53,7 @@ class KernelStore:
             if self._loaded is None:
                 self._loaded = self._load()
             found = self._loaded.get(unit.name)
-        if found is None or found.text != _digest(unit.text.encode()):
+        if found is None or found.text != digest_of(unit.text.encode()):
             return None
         return found.code
 
@@ -70,16 +69,12 @@ class KernelStore:
             pack = self._load()
             for name, code in codes.items():
                 pack.pop(name, None)
-                pack[name] = _KeptKernel(text=_digest(texts[name].encode()), code=code)
+                pack[name] = _KeptKernel(text=digest_of(texts[name].encode()), code=code)
             size = sum(len(each.code) for each in pack.values())
             while size > _PACK_BYTES:
                 size -= len(pack.pop(next(iter(pack))).code)
             self._loaded = pack
-            content = msgspec.msgpack.encode(pack)
-            artifact = Artifact(
-                model=(HostMemory(_MAGIC + _digest(content) + content),), data=(HostMemory(b"-"),)
-            )
-            self._variants.store(self._name, artifact, 0.0)
+            self._variants.store(self._name, artifact_of(_MAGIC, pack), 0.0)
 
     def _load(self) -> dict[str, _KeptKernel]:
         artifact = self._variants.load(self._name)
@@ -88,18 +83,8 @@ class KernelStore:
 
 def _read(artifact: Artifact) -> dict[str, _KeptKernel]:
     """Reads a pack; a damaged one is empty."""
-    memory = artifact.model[0].view() if artifact.model else memoryview(b"")
-    start = len(_MAGIC) + DIGEST_BYTES
-    content = memory[start:]
-    if bytes(memory[:start]) != _MAGIC + _digest(content):
-        _LOG.info("a pack of kernels is damaged; they are compiled again")
-        return {}
     try:
-        return from_msgpack(content, dict[str, _KeptKernel])
-    except DECODE_ERRORS as error:
-        _LOG.info("a pack of kernels cannot be read; they are compiled again: %s", error)
+        return content_of(artifact, _MAGIC, dict[str, _KeptKernel], "the pack of kernels")
+    except BadData as error:
+        _LOG.info("the kernels that models have in common are compiled again: %s", error)
         return {}
-
-
-def _digest(content: bytes | memoryview) -> bytes:
-    return digest_of(content)

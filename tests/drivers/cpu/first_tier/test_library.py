@@ -157,18 +157,18 @@ def test_a_forked_child_compiles_it_again() -> None:
 
 @pytest.mark.usefixtures("none_built")
 @pytest.mark.parametrize(
-    ("damage", "message"),
+    "damage",
     [
-        (lambda content: b"", "no library"),
-        (lambda content: content[:-1], "damaged"),
-        (lambda content: content[:60] + bytes([content[60] ^ 1]) + content[61:], "damaged"),
-        (lambda content: b"x" + content[1:], "no library"),
+        lambda content: b"",
+        lambda content: content[:-1],
+        lambda content: content[:60] + bytes([content[60] ^ 1]) + content[61:],
+        lambda content: b"x" + content[1:],
     ],
 )
-def test_damaged_files_are_refused(damage: Any, message: str) -> None:
+def test_damaged_files_are_refused(damage: Any) -> None:
     content = bytes(write_library(TARGET, (b"code" * 20,), b"program").model[0].view())
     artifact = Artifact(model=(HostMemory(damage(content)),), data=(HostMemory(b"-"),))
-    with pytest.raises(BadData, match=message):
+    with pytest.raises(BadData, match="damaged or not from the library of the CPU driver"):
         read_library(artifact, TARGET)
     kept = Kept()
     kept.artifacts[b"first tier"] = artifact
@@ -183,5 +183,5 @@ def test_a_library_for_another_target_is_refused() -> None:
     assert read_library(artifact, TARGET).codes == (b"code",)
     with pytest.raises(BadData, match="is for generic; avx2 is expected"):
         read_library(artifact, TARGETS["avx2"])
-    with pytest.raises(BadData, match="no library"):
+    with pytest.raises(BadData, match="got 0 and 0"):
         read_library(Artifact(), TARGET)

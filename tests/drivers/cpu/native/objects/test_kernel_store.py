@@ -69,7 +69,8 @@ def test_a_damaged_pack_is_empty(damage: Any) -> None:
     kept = Kept()
     KernelStore(kept, TARGET).add({"k1": b"code"}, {"k1": "text"})
     ((name, artifact),) = kept.artifacts.items()
-    kept.artifacts[name] = Artifact(model=(HostMemory(damage(bytes(artifact.model[0].view()))),))
+    damaged = HostMemory(damage(bytes(artifact.model[0].view())))
+    kept.artifacts[name] = Artifact(model=(damaged,), data=artifact.data)
     assert KernelStore(kept, TARGET).get(Unit(name="k1", text="text")) is None
 
 
