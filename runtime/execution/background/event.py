@@ -215,11 +215,6 @@ class Event(Unpicklable):
         return self._done.is_set()
 
     @property
-    def is_finished_by_waiting(self) -> bool:
-        """True if the execution is under way, and a thread that waits for the event finishes it."""
-        return self._finish is not None
-
-    @property
     def has_written(self) -> bool:
         """True if its fence has signalled, or the execution has ended."""
         fence = self._fence

@@ -14,7 +14,7 @@ import msgspec
 from neurald.hal.lanes.opening import TensorDescription
 from neurald.service.inference.protocol.element_types import datatype_of
 from neurald.service.inference.protocol.errors import ServiceError, Status
-from neurald.service.inference.protocol.json_encoding import bytes_of_elements, json_elements
+from neurald.service.inference.protocol.json_elements import bytes_of_elements, json_elements
 from neurald.service.inference.protocol.tensors import (
     BINARY_OUTPUT,
     RESERVED_PREFIX,

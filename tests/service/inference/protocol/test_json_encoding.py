@@ -75,38 +75,6 @@ def test_others_are_refused(data: str, datatype: str, count: int) -> None:
         decoded(data, datatype, count)
 
 
-@pytest.mark.parametrize("template", ["[{}]", "[[{}]]"])
-@pytest.mark.parametrize(
-    ("values", "datatype", "dtype"),
-    [
-        ([1, 2**63, 2**64 - 1], "UINT64", np.uint64),
-        ([-(2**63), 0, 2**63 - 1], "INT64", np.int64),
-        ([1, 10**20, -(2**63)], "FP32", np.float32),
-        ([1.5, 10**20, 2**63], "FP64", np.float64),
-    ],
-)
-def test_integers_of_any_size_are_exact_or_refused(
-    template: str, values: list[float], datatype: str, dtype: type
-) -> None:
-    source = decoded(template.format(", ".join(map(str, values))), datatype, len(values)).source
-    found = bytearray(source.size)
-    source.copy_into(memoryview(found))
-    assert np.array_equal(np.frombuffer(found, dtype), np.array(values, dtype))
-    for wrong in (f"{10**400}", "true", '"1"', "null", "{}"):
-        data = template.format(", ".join([*map(str, values[:-1]), wrong]))
-        with pytest.raises(ServiceError, match=r"data|range"):
-            decoded(data, datatype, len(values))
-
-
-@pytest.mark.parametrize(
-    ("data", "datatype"),
-    [("[-1, 18446744073709551615]", "INT64"), ("[-1, 9223372036854775808]", "UINT64"), ("[0, 256]", "UINT8")],
-)
-def test_integers_beyond_the_range_of_a_type_are_refused(data: str, datatype: str) -> None:
-    with pytest.raises(ServiceError, match=f"beyond the range of {datatype}"):
-        decoded(data, datatype, 2)
-
-
 def test_texts_keep_the_words() -> None:
     source = decoded('["NaN", "a\\"Infinity"]', "BYTES", 2).source
     assert source.size == 2 * 4 + 3 + 10
