@@ -66,7 +66,7 @@ class ExecutionLimits:
         `neurald.hal.accounting.pacing`.
 
         Args:
-            where: the where for the message: "before operation 3 CONV_2D".
+            where: where the execution is, for messages: "before operation 3 CONV_2D".
 
         Raises:
             Cancelled: the execution was cancelled.

@@ -215,7 +215,9 @@ def no_device_error(
 ) -> BadData:
     """Builds the error for an operation that no candidate can run."""
     listed = "; ".join(f"{c.name}: {reason}" for c, reason in zip(candidates, reasons, strict=True))
-    return BadData(f"no device can run {describe(model, operation_id)} ({listed})")
+    has_cpu = any(candidate.is_cpu for candidate in candidates)
+    remedy = "" if has_cpu else "; with cpu among the devices, that one runs what others cannot"
+    return BadData(f"no device can run {describe(model, operation_id)} ({listed}){remedy}")
 
 
 def unsupported_reasons(
