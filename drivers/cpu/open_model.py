@@ -1,6 +1,6 @@
 """A model compiled for any lengths of its open dimensions, within the limits of its code."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 from neurald.drivers.compiler.frontend.variants.kept_variants import OpenVariant
@@ -39,6 +39,11 @@ class CpuOpenModel:
         self._native = native
         self._opened = opened
         self._has_strings = has_string_ports(model)
+        self._make_others: Callable[[], PartlyCompiledModel] | None = None
+
+    def run_others_by(self, make: Callable[[], PartlyCompiledModel]) -> None:
+        """See `GrowingModel.run_others_by`."""
+        self._make_others = make
 
     @cached_property
     def _sized(self) -> SizedExecutables | None:
@@ -59,7 +64,10 @@ class CpuOpenModel:
                 return None
             if self._has_strings:
                 return OpenVariant(PartlyCompiledModel(self._model, whole_steps(self._model, self._native)))
-            return OpenVariant(GrowingModel(self._native, self._opened, self._model, lengths))
+            growing = GrowingModel(self._native, self._opened, self._model, lengths)
+            if self._make_others is not None:
+                growing.run_others_by(self._make_others)
+            return OpenVariant(growing)
         sizes = self._sized.sizes(shapes)
         if sizes is None:
             return None

@@ -17,12 +17,17 @@ if TYPE_CHECKING:
     from neurald.drivers.cpu.caching_preparation import CompileOpen, Kept, Prepare
     from neurald.drivers.cpu.data_dependent.value_variants import ValueVariants
     from neurald.drivers.cpu.first_tier.first_tier import Bind, FirstTier
+    from neurald.drivers.cpu.in_process import InProcessPreparation
     from neurald.drivers.cpu.open_model import CpuOpenModel
+    from neurald.drivers.cpu.parts.partly_compiled_model import PartlyCompiledModel
     from neurald.drivers.cpu.prepared_model import CpuPreparedModel
+    from neurald.hal.execution.reference_graph import Step
     from neurald.hal.execution.reference_model import ReferenceModel
     from neurald.hal.operations.machinery.call import Shape
 
-AnyPreparedModel: TypeAlias = "CpuPreparedModel | ReferenceModel | SpecializingModel | ValueVariants"
+#: A model with all that executions may add to its code.
+CompletedModel: TypeAlias = "CpuPreparedModel | ReferenceModel | ValueVariants"
+AnyPreparedModel: TypeAlias = "CompletedModel | SpecializingModel"
 
 
 class RequestedPreparation:
@@ -67,7 +72,7 @@ class RequestedPreparation:
         if not is_specified(model):
             return self._open(model, earlier)
         prepare, _, _ = self._functions
-        return self._with_value_variants(model, prepare(model, None, None))
+        return self._completed(model, prepare(model, None, None))
 
     @cached_property
     def _functions(self) -> "tuple[Prepare, CompileOpen, Kept | None]":
@@ -76,15 +81,7 @@ class RequestedPreparation:
         prepare: Prepare
         compile_open: CompileOpen
         if options.compiler is None:
-            from neurald.drivers.cpu.in_process import InProcessPreparation
-
-            here = InProcessPreparation(
-                target=self._target,
-                threads=self._threads,
-                keeps_artifact=bool(options.cache_key),
-                shared=options.shared,
-            )
-            prepare, compile_open = here.prepare, here.compile_open
+            prepare, compile_open = self._here.prepare, self._here.compile_open
         else:
             from neurald.drivers.cpu.isolated import IsolatedPreparation
 
@@ -104,6 +101,18 @@ class RequestedPreparation:
         caching = CachingPreparation(options.variants, prepare, self._loader.restore)
         return caching.prepare, compile_open, caching.kept
 
+    @cached_property
+    def _here(self) -> "InProcessPreparation":
+        """Prepares models that this process compiles."""
+        from neurald.drivers.cpu.in_process import InProcessPreparation
+
+        return InProcessPreparation(
+            target=self._target,
+            threads=self._threads,
+            keeps_artifact=bool(self._options.cache_key),
+            shared=self._options.shared,
+        )
+
     def _open(self, model: Model, earlier: object) -> "SpecializingModel":
         """Returns a model whose shapes executions know.
 
@@ -117,19 +126,24 @@ class RequestedPreparation:
 
         def prepare(
             model: Model, shapes: "Mapping[int, Shape] | None" = None, limits: ExecuteOptions | None = None
-        ) -> "CpuPreparedModel | ReferenceModel":
-            return self._functions[0](model, shapes, limits)
+        ) -> "CompletedModel":
+            return self._completed(model, self._functions[0](model, shapes, limits), shapes)
 
         def compile_open(
             model: Model, shapes: "Mapping[int, Shape]", limits: ExecuteOptions
         ) -> "CpuOpenModel | None":
-            return self._functions[1](model, shapes, limits)
+            opened = self._functions[1](model, shapes, limits)
+            return None if opened is None else completed(opened)
+
+        def completed(opened: "CpuOpenModel") -> "CpuOpenModel":
+            opened.run_others_by(partial(self._late, model))
+            return opened
 
         def kept(model: Model, shapes: "Mapping[int, Shape]") -> "CpuPreparedModel | ReferenceModel | None":
             find = self._functions[2]
             return None if find is None else find(model, shapes)
 
-        specialize: Prepare = prepare
+        specialize = prepare
         first_tier: Bind | None = None
         leave: Callable[[Sequence[InputShapes]], None] | None = None
         # A daemon's processes have a low priority already.
@@ -140,8 +154,8 @@ class RequestedPreparation:
                 model: Model,
                 shapes: "Mapping[int, Shape] | None" = None,
                 limits: ExecuteOptions | None = None,
-            ) -> "CpuPreparedModel | ReferenceModel":
-                return background()(model, shapes, limits)
+            ) -> "CompletedModel":
+                return self._completed(model, background()(model, shapes, limits), shapes)
 
             specialize = specialize_later
         if isinstance(options.compiler, BackgroundCompiler) and not options.compiler.is_awaited:
@@ -152,7 +166,7 @@ class RequestedPreparation:
         open_models = OpenVariants(
             model=model,
             compile_open=compile_open,
-            restore=self._loader.restore_open,
+            restore=lambda model, artifact: completed(self._loader.restore_open(model, artifact)),
             variants=options.variants,
         )
         return SpecializingModel(
@@ -167,24 +181,79 @@ class RequestedPreparation:
             leave=leave,
         )
 
+    def _completed(
+        self,
+        model: Model,
+        prepared: "CpuPreparedModel | ReferenceModel",
+        shapes: "Mapping[int, Shape] | None" = None,
+    ) -> "CompletedModel":
+        """Returns a prepared model with all that executions may add to its code.
+
+        Args:
+            model: the model.
+            prepared: the model, compiled as far as possible.
+            shapes: shapes of inputs that the model leaves open, by operand.
+        """
+        from neurald.drivers.cpu.data_dependent.growing_model import GrowingModel
+        from neurald.hal.execution.reference_model import ReferenceModel
+
+        completed = prepared
+        if isinstance(prepared, GrowingModel):
+            prepared.run_others_by(partial(self._late, model))
+        elif isinstance(prepared, ReferenceModel):
+            completed = self._late(model, prepared.steps)
+        return self._with_value_variants(model, prepared, completed, shapes)
+
+    def _late(self, model: Model, steps: "Sequence[Sequence[Step]] | None" = None) -> "PartlyCompiledModel":
+        """Returns a model whose operations on references get code from executions.
+
+        Args:
+            model: the model.
+            steps: the steps of each of its graphs; None if nothing is compiled.
+        """
+        from neurald.drivers.cpu.parts.late_segment import PrepareLate, late_steps
+        from neurald.drivers.cpu.parts.partly_compiled_model import PartlyCompiledModel
+
+        graphs = (model.main, *model.referenced)
+        given = [range(len(graph.operations)) for graph in graphs] if steps is None else steps
+        ways: list[PrepareLate] = [partial(self._bound, first_tier=self._first_tier())]
+        if self._options.compiler is None:
+            ways.append(self._here.prepare)
+        return PartlyCompiledModel(model, late_steps(model, given, ways))
+
+    def _bound(
+        self, model: Model, shapes: "Mapping[int, Shape]", *, first_tier: "FirstTier"
+    ) -> "CpuPreparedModel | ReferenceModel":
+        """Binds the model of an operation to kernels of the first tier."""
+        return first_tier.prepare(model, self._threads, self._options.shared)
+
     def _with_value_variants(
-        self, model: Model, prepared: "CpuPreparedModel | ReferenceModel"
-    ) -> "CpuPreparedModel | ReferenceModel | ValueVariants":
-        """Returns a prepared model, with variants if code must know the values of inputs."""
+        self,
+        model: Model,
+        prepared: "CpuPreparedModel | ReferenceModel",
+        completed: "CpuPreparedModel | ReferenceModel",
+        shapes: "Mapping[int, Shape] | None",
+    ) -> "CompletedModel":
+        """Returns a model with variants if code must know the values of inputs.
+
+        Args:
+            model, prepared, shapes: see `_completed`.
+            completed: the model that runs for all values.
+        """
         from neurald.drivers.cpu.data_dependent.bounded_model import BoundedModel
         from neurald.drivers.cpu.prepared_model import CpuPreparedModel
         from neurald.hal.compiling.background import BackgroundCompiler
 
         if type(prepared) in (CpuPreparedModel, BoundedModel):
-            return prepared
+            return completed
         # A daemon's processes compile the model that they were given.
         if not (self._options.compiler is None or isinstance(self._options.compiler, BackgroundCompiler)):
-            return prepared
+            return completed
         from neurald.drivers.cpu.data_dependent.value_variants import ValueVariants, value_inputs
 
-        positions = value_inputs(model, prepared)
+        positions = value_inputs(model, prepared, shapes)
         if not positions:
-            return prepared
+            return completed
         # Variants of other models have the same names in the cache.
         uncached = RequestedPreparation(
             self._device,
@@ -193,12 +262,14 @@ class RequestedPreparation:
             replace(self._options, variants=None),
             self._threads,
         )
+        others = {} if shapes is None else shapes
 
         def compile_later(known: Model, cancellation: Cancellation) -> "CpuPreparedModel | ReferenceModel":
             prepare = uncached._background(known)
-            return prepare(known, None, ExecuteOptions(cancellation=cancellation))
+            given = {index: others[index] for index in known.main.inputs if index in others}
+            return prepare(known, given or None, ExecuteOptions(cancellation=cancellation))
 
-        return ValueVariants(model, prepared, positions, compile_later)
+        return ValueVariants(model, completed, positions, compile_later, shapes)
 
     def _background(self, model: Model) -> "Prepare":
         """Returns what prepares a model for frequent shapes, in a process of low priority."""

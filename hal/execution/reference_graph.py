@@ -119,22 +119,24 @@ class ReferenceGraph:
         values, omitted = self._operations.start(inputs)
         for number, step in enumerate(self.steps):
             started = 0 if run.times is None else time.perf_counter_ns()
-            if isinstance(step, int):
-                self._operations.compute(step, values, omitted, run, run.limits)
-            elif not self._run_segment(step, values, run):
-                for position in step.operations:
+            is_compiled = not isinstance(step, int) and self._run_segment(step, values, run)
+            positions = (step,) if isinstance(step, int) else step.operations
+            if not is_compiled:
+                for position in positions:
                     self._operations.compute(position, values, omitted, run, run.limits)
             if run.times is not None:
-                run.times.extend(self._times(step, time.perf_counter_ns() - started))
+                if is_compiled and not isinstance(step, int):
+                    run.times.extend(step.profile())
+                else:
+                    run.times.append(self._time(positions, time.perf_counter_ns() - started))
             for index in self._dead_after[number]:
                 values.drop(index)
         return [values[index] for index in self.graph.outputs]
 
-    def _times(self, step: Step, duration_ns: int) -> Sequence[KernelTime]:
-        if not isinstance(step, int):
-            return step.profile()
-        name = self.graph.operations[step].type.name
-        return (KernelTime(name=name, duration_ns=duration_ns, operations=(step,), label=REFERENCE),)
+    def _time(self, positions: tuple[int, ...], duration_ns: int) -> KernelTime:
+        """Returns the duration of operations on references."""
+        name = self.graph.operations[positions[0]].type.name
+        return KernelTime(name=name, duration_ns=duration_ns, operations=positions, label=REFERENCE)
 
     def _run_segment(self, segment: CompiledSegment, values: OperandValues, run: ExecutionState) -> bool:
         """Runs a segment and returns True.

@@ -77,8 +77,12 @@ class GrowingModel(CpuPreparedModel):
             for shapes in zip(one, other, strict=True)
         ]
 
+    def run_others_by(self, make: Callable[[], PartlyCompiledModel]) -> None:
+        """Sets what makes the model that runs executions for which the code is not valid."""
+        self._make_references = make
+
     def references(self) -> PartlyCompiledModel:
-        """Returns the model on references."""
+        """Returns the model that runs executions for which the code is not valid."""
         # That is what the constructor has said.
         return cast("PartlyCompiledModel", super().references())
 

@@ -5,9 +5,10 @@ is frequent, in the background. Executions with other values take the usual way.
 """
 
 import logging
+import math
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias, cast
 
@@ -23,14 +24,13 @@ from neurald.hal.execution.direct_calls import ArrayFunction, ShortExecution, ar
 from neurald.hal.execution.in_process import InProcessModel
 from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.execution.reusable import ReusableExecution, reusable_execution
-from neurald.hal.lazy_numpy import np
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.graph import Operand
 from neurald.hal.model.model import Model
 from neurald.hal.model.request import Request
 from neurald.hal.model.types import Lifetime, OperandType
 from neurald.hal.operations import DEFINITIONS
-from neurald.hal.operations.machinery.call import Array
+from neurald.hal.operations.machinery.call import Array, Shape
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
@@ -50,12 +50,15 @@ CompiledModel: TypeAlias = CpuPreparedModel | ReferenceModel
 CompileLater: TypeAlias = Callable[[Model, Cancellation], CompiledModel]
 
 
-def value_inputs(model: Model, prepared: CompiledModel) -> tuple[int, ...]:
+def value_inputs(
+    model: Model, prepared: CompiledModel, shapes: Mapping[int, Shape] | None = None
+) -> tuple[int, ...]:
     """Returns the positions of the inputs whose values may decide whether operations are compiled.
 
     Args:
-        model: all of its shapes are known.
+        model: the model.
         prepared: the model, compiled for any values as far as possible.
+        shapes: the shapes of inputs that the model leaves open, by operand.
     """
     if isinstance(prepared, ReferenceModel):
         if len(prepared.compiled_operations) == len(model.main.operations):
@@ -73,31 +76,44 @@ def value_inputs(model: Model, prepared: CompiledModel) -> tuple[int, ...]:
     return tuple(
         position
         for position, index in enumerate(main.inputs)
-        if index in wanted and _is_short(main.operands[index])
+        if index in wanted and _is_short(main.operands[index], _shape(main.operands[index], shapes, index))
     )
 
 
-def _is_short(operand: Operand) -> bool:
-    dimensions = operand.dimensions
-    return (
-        operand.type in _INTEGERS
-        and operand.is_fully_specified
-        and int(np.prod(dimensions or (), dtype=np.int64)) <= _MAX_ELEMENTS
-    )
+def _shape(operand: Operand, shapes: Mapping[int, Shape] | None, index: int) -> Shape | None:
+    """Returns the shape of an input; None if it is not known."""
+    if shapes is not None and index in shapes:
+        return shapes[index]
+    return operand.dimensions if operand.is_fully_specified else None
 
 
-def with_values(model: Model, positions: Sequence[int], values: _Values) -> Model:
+def _is_short(operand: Operand, shape: Shape | None) -> bool:
+    return operand.type in _INTEGERS and shape is not None and math.prod(shape) <= _MAX_ELEMENTS
+
+
+def with_values(
+    model: Model,
+    positions: Sequence[int],
+    values: _Values,
+    shapes: Mapping[int, Shape] | None = None,
+) -> Model:
     """Returns a model in which inputs are constants.
 
     Args:
         model: the model.
         positions: the positions of the inputs.
         values: their elements.
+        shapes: the shapes of inputs that the model leaves open, by operand.
     """
     main, operands = model.main, list(model.main.operands)
     for position, value in zip(positions, values, strict=True):
         index = main.inputs[position]
-        operands[index] = replace(operands[index], lifetime=Lifetime.CONSTANT_COPY, value=value)
+        operands[index] = replace(
+            operands[index],
+            lifetime=Lifetime.CONSTANT_COPY,
+            dimensions=_shape(operands[index], shapes, index),
+            value=value,
+        )
     inputs = tuple(index for n, index in enumerate(main.inputs) if n not in positions)
     return replace(model, main=replace(main, operands=tuple(operands), inputs=inputs))
 
@@ -110,12 +126,18 @@ class ValueVariants(InProcessModel):
         base: the model for any values.
         positions: see `value_inputs`.
         compile_later: compiles a model for given values. It runs in a thread of the background.
+        shapes: the shapes of inputs that the model leaves open, by operand.
     """
 
     def __init__(
-        self, model: Model, base: CompiledModel, positions: Sequence[int], compile_later: CompileLater
+        self,
+        model: Model,
+        base: CompiledModel,
+        positions: Sequence[int],
+        compile_later: CompileLater,
+        shapes: Mapping[int, Shape] | None = None,
     ) -> None:
-        self._model, self.base = model, base
+        self._model, self.base, self._shapes = model, base, shapes
         self._positions = positions
         self._others = [n for n in range(len(model.main.inputs)) if n not in positions]
         self._compile_later = compile_later
@@ -212,9 +234,13 @@ class ValueVariants(InProcessModel):
         base = array_function(self.base, shapes, ())
         positions, others = self._positions, self._others
         rest = [shapes[n] for n in others if n < len(shapes)]
-        operands = [self._model.main.operands[self._model.main.inputs[n]] for n in positions]
+        indexes = [self._model.main.inputs[n] for n in positions]
+        operands = [self._model.main.operands[index] for index in indexes]
         # Other arrays may have the same bytes.
-        expected = [(operand.type.dtype, operand.dimensions or ()) for operand in operands]
+        expected = [
+            (operand.type.dtype, _shape(operand, self._shapes, index) or ())
+            for operand, index in zip(operands, indexes, strict=True)
+        ]
         count = len(self._model.main.inputs)
         known: dict[_Values, ArrayFunction] = {}
 
@@ -317,7 +343,9 @@ class ValueVariants(InProcessModel):
     def specialize(self, values: _Values, compile_later: CompileLater, cancellation: Cancellation) -> None:
         """Compiles the model for these values; the base remains if not all operations can be."""
         try:
-            variant = compile_later(with_values(self._model, self._positions, values), cancellation)
+            variant = compile_later(
+                with_values(self._model, self._positions, values, self._shapes), cancellation
+            )
         except Error as error:
             _LOG.info("not compiled for values of its inputs: %s", error)
             return

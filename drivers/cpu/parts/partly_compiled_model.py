@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from neurald.drivers.compiler.ir.string_references import is_string
+from neurald.drivers.cpu.parts.late_segment import LateSegment
 from neurald.drivers.cpu.parts.native_segment import NativeSegment
 from neurald.hal.device import ExecuteOptions
 from neurald.hal.errors import Error, OpFailed
@@ -40,6 +41,12 @@ def _own(results: list[Array]) -> None:
 
 class PartlyCompiledModel(ReferenceModel):
     """Implements `neurald.hal.device.PreparedModel`; see `ReferenceModel`."""
+
+    @property
+    def compiled_operations(self) -> frozenset[int]:
+        """The operations of the main graph that are compiled for all executions."""
+        segments = (each for each in self._main.segments if not isinstance(each, LateSegment))
+        return frozenset(position for segment in segments for position in segment.operations)
 
     def create_short_execution(self, request: Request) -> Callable[[], bool] | None:
         """See `CallsDirectly.create_short_execution`."""

@@ -57,6 +57,9 @@ _NO_HINTS: Mapping[str, int] = MappingProxyType({})
 #: Inputs that say which dimensions an operation concerns. The structure of code follows from them,
 #: so that no code is right for all their values, as it is for all lengths.
 _DIMENSIONS = ("axis", "axes", "permutation")
+#: Inputs by which lengths are divided. Code is generated as if no symbol were 1. It is right for 1
+#: nevertheless, unless it computes 1 // n, which is only 1 then.
+_DIVISORS = ("strides", "block_shape")
 
 
 class DataLengths:
@@ -171,7 +174,9 @@ class DataLengths:
         """
         operation = replace(operation, inputs=tuple(self.realized(each) for each in operation.inputs))
         call = self._flat.call(operation)
-        others = arithmetic_inputs(call).union(*(call.binding.inputs.get(name, ()) for name in _DIMENSIONS))
+        others = arithmetic_inputs(call).union(
+            *(call.binding.inputs.get(name, ()) for name in (*_DIMENSIONS, *_DIVISORS))
+        )
         declared = self._flat.operands[operation.outputs[0]].dimensions or ()
         lengths: dict[int, Array] = {}
         named = {call.index(name): hint for name, hint in hints.items()}

@@ -258,3 +258,19 @@ def test_numbers_that_one_input_has(
             given = np.int32(each), values
             np.testing.assert_array_equal(compiled.run(*given)[0], reference.run(*given)[0], str(each))
     assert "on references" not in caplog.text
+
+
+def test_strides_that_are_inputs() -> None:
+    """A length that is divided by them was that for strides of 2, also if they are 1."""
+    file = TfliteModel()
+    graph = file.subgraph()
+    source, strides = graph.tensor((7,)), graph.tensor((1,), "INT32")
+    limits = [graph.tensor((1,), "INT32", data=np.array([each])) for each in (5, 7)]
+    result = graph.tensor((1,), shape_signature=(-1,))
+    graph.operator("STRIDED_SLICE", (source, *limits, strides), (result,), "StridedSliceOptions")
+    graph.inputs, graph.outputs = (source, strides), (result,)
+    compiled = nd.CompilationBuilder(nd.load_tflite(file.build()), [CpuDevice()]).finish()
+    given = np.arange(7, dtype=np.float32)
+    for stride in (1, 2, 3, 1):
+        (found,) = compiled.run(given, np.array([stride], np.int32))
+        np.testing.assert_array_equal(found, given[5:7:stride])
