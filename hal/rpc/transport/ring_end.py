@@ -36,6 +36,7 @@ from neurald.hal.rpc.transport.ring_layout import (
     WORD_BYTES,
 )
 from neurald.hal.rpc.transport.ring_layout import WAKE as WAKE
+from neurald.hal.sync.fence import Fence
 
 RING_BYTES = 4096
 #: How long a waiting end polls before it sleeps, if a core is free for it. Waking from sleep costs
@@ -138,9 +139,13 @@ class RingEnd:
         start = self._take_index * WORD_BYTES + ENTRY_OFFSET
         self._take_entry = view[start : start + _ENTRY_BYTES]
         self._connection = connection
-        self._poll, self._connection_poll = select.poll(), select.poll()
-        self._poll.register(connection, select.POLLIN)
+        self._connection_poll = select.poll()
         self._connection_poll.register(connection, select.POLLIN)
+        #: What each sleep polls, and the fence that is among it. They change in one step, which no
+        #: signal handler can interrupt: a fence is never polled after it was dropped, nor kept
+        #: without being polled.
+        self._sleeper: tuple[select.poll, Fence | None]
+        self.wake_by(None)
         self._put_number = 0
         self._taken_number = 0
         self._woken_number = 0
@@ -259,7 +264,7 @@ class RingEnd:
             if now >= yields_at:
                 os.sched_yield()
                 yields_at = now + _YIELD_S
-            if now >= shares_at and self._poll.poll(0):  # as a side effect, it releases the lock
+            if now >= shares_at and self._sleeper[0].poll(0):  # as a side effect, it releases the lock
                 break
             for _ in range(_POLLS_AT_ONCE):
                 if words[index] != taken:
@@ -272,13 +277,18 @@ class RingEnd:
         # Falls fast and rises slowly, so that occasional load of the machine hardly counts.
         self._usual_wait_s = min(taken_s, self._usual_wait_s * 1.1 + 1e-6)
 
-    def wake_by(self, descriptor: int) -> None:
-        """Makes a descriptor end each sleep of this end while it is readable."""
-        self._poll.register(descriptor, select.POLLIN)
+    @property
+    def waker(self) -> Fence | None:
+        """The fence that ends each sleep of this end once it has signalled; None if none does."""
+        return self._sleeper[1]
 
-    def wake_no_more_by(self, descriptor: int) -> None:
-        """Reverses `wake_by`."""
-        self._poll.unregister(descriptor)
+    def wake_by(self, fence: Fence | None) -> None:
+        """Makes this fence the `waker` in place of the last one."""
+        poll = select.poll()
+        poll.register(self._connection, select.POLLIN)
+        if fence is not None:
+            poll.register(fence.fd, select.POLLIN)
+        self._sleeper = poll, fence
 
     def sleep(self, timeout_s: float | None) -> bool:
         """Sleeps until the next entry arrives, the connection is readable, or the time is over.
@@ -293,6 +303,7 @@ class RingEnd:
             BadData: see `has_entry`.
         """
         end_s = None if timeout_s is None else time.monotonic() + timeout_s
+        poll = self._sleeper[0]
         self._words[self._sleeps] = 1
         try:
             has_taken_wake, looks = False, _LOOKS_MS
@@ -307,7 +318,7 @@ class RingEnd:
                     left_ms = max(0.0, (end_s - time.monotonic()) * 1000)
                     wait_ms = left_ms if seen_ms is None else min(seen_ms, left_ms)
                 while not self.has_entry:
-                    if not self._poll.poll(wait_ms):
+                    if not poll.poll(wait_ms):
                         break
                     if STORES_IN_ORDER and self.has_entry:
                         # The packet that woke this end is taken before its next sleep, when nobody

@@ -1,10 +1,12 @@
 """Executions of a prepared model, which share the rings of their connection."""
 
+import contextlib
 import gc
+import sys
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import pytest
 from support.daemon.open_files import open_files
 from support.daemon.peer import ring_threads, session_of
 from support.daemon.traffic import Traffic
+from support.interruption import interruptions
 from support.models.addition import AddingDevice, addition, request
 from support.waiting import wait_until
 
@@ -39,6 +42,7 @@ from neurald.hal.rpc.client.device import RemoteDevice, connect
 from neurald.hal.rpc.client.prepared_model import RemotePreparedModel
 from neurald.hal.rpc.client.rings import ring_peer, ring_pool
 from neurald.hal.rpc.client.rings.ring import Ring
+from neurald.hal.rpc.client.rings.ring_pool import RingPool
 from neurald.hal.rpc.server.ring_server import RingServer
 from neurald.hal.rpc.server.server import DeviceServer
 from neurald.hal.rpc.transport import ring_end
@@ -538,6 +542,78 @@ def test_a_cancellation_right_after_a_wait(
     monkeypatch.setattr(RingEnd, "sleep", counted)
     Caller().run(prepared, 2, ExecuteOptions(cancellation=Cancellation()))
     assert polls < 20
+
+
+def test_no_interruption_loses_a_ring(prepared: RemotePreparedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal handler may raise an exception after any step of a call."""
+    # The one of pytest keeps exceptions of finalizers, and so their objects.
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
+    caller, interrupted, module = Caller(), 0, RingPool.__module__.rpartition(".")[0]
+    rings = prepared.connection.rings
+    caller.run(prepared, 1)
+    ways: list[Callable[[], object]] = [
+        lambda: prepared.execute(caller.request, RUN),
+        lambda: prepared.submit(caller.request, RUN),
+    ]
+    for way in ways:
+        for value in interruptions(way, module):
+            interrupted += 1
+            caller.run(prepared, value)
+            # An execution that was submitted keeps its ring until it has ended.
+            wait_until(lambda: len(rings) == len(rings._free))
+    assert interrupted > 40
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+def test_sleeps_that_can_be_cancelled_are_as_before_after_any_interruption(
+    prepared: RemotePreparedModel, device: AddingDevice, monkeypatch: pytest.MonkeyPatch, is_cancelled: bool
+) -> None:
+    monkeypatch.setattr(ring_end, "PROCESSORS", Processors(1, lambda: 9))  # so it sleeps each time
+    caller, interrupted, polls, burst = Caller(), 0, 0, prepared.create_burst()
+    sleep = RingEnd.sleep
+
+    def counted(end: RingEnd, timeout_s: float | None) -> bool:
+        nonlocal polls
+        polls += 1
+        return sleep(end, timeout_s)
+
+    monkeypatch.setattr(RingEnd, "sleep", counted)
+
+    def run() -> None:
+        device.on_execute = lambda *_: time.sleep(0.01)
+        cancellation = Cancellation()
+        timer = threading.Timer(0.003 if is_cancelled else 1000, cancellation.cancel)
+        timer.start()
+        try:
+            burst.execute(caller.request, ExecuteOptions(cancellation=cancellation))
+        except Cancelled:
+            pass
+        finally:
+            timer.cancel()
+            timer.join()
+
+    run()
+    for number in interruptions(run, ring_peer.__name__, ring_end.__name__):
+        interrupted += 1
+        device.on_execute = lambda *_: None
+        burst.execute(caller.request, RUN)
+        # A cancellation of the next execution ends its sleep, and nothing else does.
+        started, proceed = blocking(device)
+        cancellation, polls = Cancellation(), 0
+        options = ExecuteOptions(cancellation=cancellation)
+        with ThreadPoolExecutor(1) as threads:
+            late = threads.submit(burst.execute, caller.request, options)
+            assert started.acquire(timeout=30)
+            time.sleep(0.01)
+            assert polls < 20, number
+            polls = 0
+            cancellation.cancel()
+            wait_until(lambda: polls, 5)  # noqa: B023
+            proceed.set()
+            with contextlib.suppress(Cancelled):
+                late.result(30)
+    burst.close()
+    assert interrupted > 15
 
 
 def mappings() -> int:

@@ -125,7 +125,6 @@ class RingPeer:
         self._outcome: RingOutcome | None = None
         self._is_over = False
         self._was_shut_down = False
-        self._wake: Fence | None = None
         at_fork(self)
 
     def forked(self) -> None:
@@ -346,21 +345,16 @@ class RingPeer:
         cancellation = options.cancellation
         if cancellation is None:
             return self._sleep_until_ended(limit, until_s, None)
-        wake = self._woken_by_cancellation()
-        cancellation.call_on_cancel(wake.signal)
-        try:
+        with cancellation.calling(self._waker().signal):
             return self._sleep_until_ended(limit, until_s, cancellation)
-        finally:
-            cancellation.forget(wake.signal)
-            if cancellation.is_cancelled:
-                self._drop_wake()
 
-    def _woken_by_cancellation(self) -> Fence:
+    def _waker(self) -> Fence:
         """Returns a fence that wakes this end; the same one each time until it has signalled."""
-        if self._wake is None:
-            self._wake = Fence()
-            self._ring.wake_by(self._wake.fd)
-        return self._wake
+        waker = self._ring.waker
+        if waker is None or waker.is_signalled:  # it would end every sleep at once
+            waker = Fence()
+            self._ring.wake_by(waker)
+        return waker
 
     def _sleep_until_ended(self, limit: float, until_s: float, cancellation: Cancellation | None) -> bool:
         next_check = time.monotonic() + _ANSWER_TIMEOUT_S
@@ -369,7 +363,7 @@ class RingPeer:
             now = time.monotonic()
             if cancellation is not None and cancellation.is_cancelled and not is_cancelled:
                 is_cancelled = True
-                self._drop_wake()  # it would end every sleep at once
+                self._ring.wake_by(None)  # the fence would end every sleep at once
                 self._ring.cancel(self._ring.put_number)
                 limit = min(limit, now + _SLACK_S)
             if now >= limit:
@@ -384,12 +378,6 @@ class RingPeer:
                 self._require_answer()
                 next_check = time.monotonic() + _ANSWER_TIMEOUT_S
         return True
-
-    def _drop_wake(self) -> None:
-        """Drops the fence that wakes this end, which has signalled."""
-        wake, self._wake = self._wake, None
-        if wake is not None:
-            self._ring.wake_no_more_by(wake.fd)
 
     def _sleep(self, timeout_s: float) -> bool:
         """Sleeps until the completion or a packet arrives; returns whether it is the completion."""

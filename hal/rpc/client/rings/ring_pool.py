@@ -66,7 +66,8 @@ class RingPool:
 
     def __init__(self, connection: RingConnection) -> None:
         self._connection = weakref.ref(connection)
-        self._open: set[Ring] = set()
+        #: By identity. A ring that an interruption has lost ends with its last reference.
+        self._open: dict[int, weakref.ref[Ring]] = {}
         self._free: list[Ring] = []  # the one that was used last is at the end
         self._waiting: deque[_Waiter] = deque()
         self._pending: dict[int, weakref.ref[RingExecution]] = {}
@@ -76,7 +77,7 @@ class RingPool:
 
     def __len__(self) -> int:
         """The number of open rings."""
-        return len(self._open)
+        return sum(ring() is not None for ring in tuple(self._open.values()))
 
     def execute(
         self,
@@ -228,7 +229,7 @@ class RingPool:
         ring = self._take_free()
         if ring is not None:
             return ring
-        if len(self._open) < MAX_RINGS:
+        if len(self) < MAX_RINGS:
             return self._opened(options)
         self._finish_pending()
         return self._awaited()
@@ -262,7 +263,8 @@ class RingPool:
         except Error:
             self._refused_until = time.monotonic() + _REFUSED_S
             return None
-        self._open.add(ring)
+        opened, identity = self._open, id(ring)
+        opened[identity] = weakref.ref(ring, lambda _: opened.pop(identity, None))
         connection.tidy_soon()
         return ring
 
@@ -297,7 +299,7 @@ class RingPool:
         waiter.ready.release()
 
     def _discard(self, ring: Ring) -> None:
-        self._open.discard(ring)
+        self._open.pop(id(ring), None)
         ring.close()
 
     def _discard_free(self, ring: Ring) -> None:
@@ -313,7 +315,7 @@ class RingPool:
         for ring in tuple(self._free):
             if ring.used_s <= limit_s or not ring.is_usable:
                 self._discard_free(ring)
-        return bool(self._open)
+        return bool(len(self))
 
     def close(self) -> None:
         """Closes the free rings at once, and those in use when they are given back."""
