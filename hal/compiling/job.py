@@ -13,6 +13,7 @@ exits have no answer: they say where the result is kept (`Keep`).
 """
 
 import os
+import resource
 import socket
 import struct
 from collections.abc import Sequence
@@ -273,8 +274,25 @@ def received_memories(descriptors: list[int], sizes: Sequence[int]) -> list[Shar
             os.close(descriptor)
 
 
-def memory_exceeded(limit_bytes: int) -> ResourceExhaustedPersistent:
-    """Returns the error for a compilation that needs too much memory."""
+def memory_exceeded(limit_bytes: int, *, is_file: bool = False) -> ResourceExhaustedPersistent:
+    """Returns the error for a compilation that needs too much memory.
+
+    A lower limit that the daemon's process was started with is named in place of the given one.
+
+    Args:
+        limit_bytes: the limit of the compilation.
+        is_file: whether a file was too large, to which shared memory counts, too.
+    """
+    # Shared memory does not count as data, and the artifact exists twice while it is sent.
+    own = (("RLIMIT_FSIZE", 1),) if is_file else (("RLIMIT_DATA", 1), ("RLIMIT_AS", 2))
+    for name, times in own:
+        _, hard_limit = resource.getrlimit(getattr(resource, name))
+        if hard_limit != resource.RLIM_INFINITY and hard_limit < times * limit_bytes:
+            return ResourceExhaustedPersistent(
+                f"compiling the model takes more than the {hard_limit} bytes that the system allows the daemon's "
+                f"process ({name}), less than the compilation's own limit of {limit_bytes} bytes; start the daemon "
+                "with a higher one"
+            )
     return ResourceExhaustedPersistent(
         f"compiling the model takes more than its limit of {limit_bytes} bytes of memory (compile_bytes)"
     )

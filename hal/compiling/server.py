@@ -359,9 +359,11 @@ class _Percent:
 
 def _failure(error: Exception, job: CompileJob) -> Error:
     """Returns the error that the client receives."""
-    is_too_large = isinstance(error, OSError) and error.errno in (errno.ENOMEM, errno.EFBIG)
-    if isinstance(error, MemoryError | OutOfMemory) or is_too_large:
-        return memory_exceeded(job.compile_bytes)
+    # An OutOfMemory may be what became of a failure of the system.
+    cause = error.__context__ if isinstance(error, OutOfMemory) else error
+    number = cause.errno if isinstance(cause, OSError) else None
+    if isinstance(error, MemoryError | OutOfMemory) or number in (errno.ENOMEM, errno.EFBIG):
+        return memory_exceeded(job.compile_bytes, is_file=number == errno.EFBIG)
     if isinstance(error, Error):
         return error
     logging.getLogger(__name__).error("a compilation failed", exc_info=error)

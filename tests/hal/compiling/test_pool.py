@@ -2,6 +2,7 @@
 
 import logging
 import os
+import resource
 import signal
 import threading
 import time
@@ -161,6 +162,26 @@ def test_a_model_that_cannot_be_compiled_fails_alone(
         compiled(shared_pool, session, doing(what))
     assert compiled(shared_pool, session, doing("echo")).note == NOTE
     assert shared_pool.pool.process == parent
+
+
+@pytest.mark.parametrize(
+    ("what", "name", "limit_bytes"),
+    [("shared", "RLIMIT_FSIZE", 1 << 20), ("arrays", "RLIMIT_DATA", 512 << 20)],
+)
+def test_a_limit_of_the_process_is_named_rather_than_that_of_the_compilation(
+    session: Session, what: str, name: str, limit_bytes: int
+) -> None:
+    pool = SessionPool(DRIVER, CompilingDevice(), Limits(compile_bytes=1 << 30))
+    try:
+        compiled(pool, session, doing("echo"))
+        parent = pool.pool.process
+        assert parent is not None
+        resource.prlimit(parent, getattr(resource, name), (limit_bytes, limit_bytes))
+        with pytest.raises(ResourceExhaustedPersistent, match=rf"{limit_bytes} bytes.*\({name}\)"):
+            compiled(pool, session, doing(what))
+        assert compiled(pool, session, doing("echo")).note == NOTE
+    finally:
+        pool.close()
 
 
 @pytest.mark.parametrize("what", [("spin",), ("sleep", FOR_EVER_S)], ids=lambda words: str(words[0]))
