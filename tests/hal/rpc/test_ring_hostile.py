@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -625,6 +626,65 @@ def test_a_daemon_that_never_told_any_shape(imposter: Imposter) -> None:
     imposter.serve(lambda: imposter.ring.put(COMPLETION.pack(False, 0, UNKNOWN_NS, UNKNOWN_NS, UNKNOWN_NS)))
     with pytest.raises(OpFailed, match="no shapes"):
         imposter.burst.execute(imposter.request, RUN)
+
+
+ONE_SHAPE = (OutputShape(dimensions=(3,)),)
+
+
+@pytest.mark.parametrize("numbers", [(0,), (2,), (1, 1), (2**32 - 1,)], ids=str)
+def test_a_daemon_that_tells_of_another_execution(imposter: Imposter, numbers: tuple[int, ...]) -> None:
+    def complete() -> None:
+        for number in numbers:
+            imposter.connection.send(shapes_packet(number, ONE_SHAPE))
+        imposter.ring.put(COMPLETION.pack(True, 0, UNKNOWN_NS, UNKNOWN_NS, UNKNOWN_NS))
+
+    imposter.serve(complete)
+    with pytest.raises(OpFailed, match=r"broke the protocol.*outcome of execution"):
+        imposter.burst.execute(imposter.request, RUN)
+
+
+def test_what_a_daemon_told_of_an_execution_is_not_that_of_the_next_one(imposter: Imposter) -> None:
+    def complete() -> None:
+        imposter.connection.send(shapes_packet(1, ONE_SHAPE))
+        imposter.ring.put(COMPLETION.pack(False, 0, UNKNOWN_NS, UNKNOWN_NS, UNKNOWN_NS))
+
+    thread = imposter.serve(complete)
+    with pytest.raises(OpFailed, match="no shapes"):
+        imposter.burst.execute(imposter.request, RUN)
+    thread.join()
+
+    def complete_next() -> None:
+        while not imposter.ring.sleep(10):
+            receive_now(imposter.connection)
+        imposter.ring.put(COMPLETION.pack(True, 0, UNKNOWN_NS, UNKNOWN_NS, UNKNOWN_NS))
+
+    thread = threading.Thread(target=complete_next)
+    thread.start()
+    with pytest.raises(OpFailed, match="broke the protocol"):
+        imposter.burst.execute(imposter.request, RUN)
+    thread.join()
+
+
+def test_an_answer_is_not_taken_for_that_to_the_next_question(imposter: Imposter) -> None:
+    def answer() -> None:
+        receive_now(imposter.connection)
+        imposter.connection.send(answer_packet(None))
+        with contextlib.suppress(BrokenPipeError):
+            imposter.connection.send(answer_packet(None))
+
+    ask = RingPeer.ask
+
+    def late(peer: RingPeer, *arguments: Any) -> None:
+        ask(peer, *arguments)
+        time.sleep(0.1)  # so that the second answer is there
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RingPeer, "ask", late)
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with pytest.raises(OpFailed, match=r"broke the protocol.*not asked"):
+            imposter.burst.execute(imposter.request, RUN)
+    thread.join()
 
 
 @pytest.mark.timed

@@ -121,8 +121,10 @@ class RingPeer:
         forget = connection.life.call_at_end(partial(shut_down, self.socket))
         weakref.finalize(self, forget).atexit = False
         self._ring = RingEnd(memory, self.socket, RingSide.CLIENT)
+        self._is_asking = False
         self._answer: bytes | None = None
         self._outcome: RingOutcome | None = None
+        self._outcome_number = -1
         self._is_over = False
         self._was_shut_down = False
         at_fork(self)
@@ -156,7 +158,9 @@ class RingPeer:
         end = time.monotonic() + _ANSWER_TIMEOUT_S
         late = _FOREVER_S if self.deadline_s is None else self.deadline_s + _SLACK_S
         try:
-            self._answer = None
+            while self._read():  # an answer that is there already would be taken for this one
+                pass
+            self._answer, self._is_asking = None, True
             self.tell(packet, descriptors)
             while (answer := self._answer) is None:
                 now = time.monotonic()
@@ -182,6 +186,7 @@ class RingPeer:
             if answer is None and not self._is_over:
                 # A signal has interrupted it. The next packet would be taken to have this answer.
                 self._over(DeadObject(_ENDED))
+            self._is_asking = False
         require_success(answer)
 
     def tell(self, packet: bytes, descriptors: tuple[int, ...] = ()) -> None:
@@ -210,7 +215,7 @@ class RingPeer:
             DeadObject: the ring has ended.
         """
         self.require_open()
-        self._outputs = outputs
+        self._outputs, self._outcome = outputs, None
         _under_way.add(id(self))
         self._ring.put(submission)
 
@@ -418,11 +423,24 @@ class RingPeer:
                 self._ring.note_wake(packet.data)
                 return True
             if kind == ANSWER:
+                if not self._is_asking or self._answer is not None:
+                    raise BadData("it answered what it was not asked")
                 self._answer = packet.data
             elif kind == OUTCOME:
-                self._outcome = read_outcome(packet.data, self._outputs)
+                self._outcome = self._next_outcome(packet.data)
             else:
                 raise BadData(f"it sent a packet of unknown kind {kind}")
+
+    def _next_outcome(self, packet: bytes) -> RingOutcome:
+        """Returns the OUTCOME in a packet, which must be that of the last submission."""
+        outcome, number = read_outcome(packet, self._outputs), self._ring.put_number
+        # Completions have the numbers of their submissions.
+        if outcome.number != number or self._outcome_number == number:
+            raise BadData(
+                f"it sent an outcome of execution {outcome.number}; the first one of {number} is expected"
+            )
+        self._outcome_number = number
+        return outcome
 
     def require_open(self) -> None:
         """Raises DeadObject if the ring has ended."""
