@@ -104,7 +104,7 @@ class RecordedCalls(Protocol):
     def recorded(
         self, function: Callable[..., Any], subject: int | Subjects, *, is_call: bool
     ) -> Callable[..., Any]:
-        """Returns a function that calls another one and records it.
+        """Returns a function that calls another one and records it, also as a method of a class.
 
         Args:
             function: the other one.
@@ -120,10 +120,6 @@ class RecordedCalls(Protocol):
             function: the other one, which records its calls itself.
             short_cut: the short cut of calls of applications.
         """
-        ...
-
-    def as_method(self, function: Callable[..., Any]) -> Any:
-        """Returns what makes a function, which may be a native one, a method of a class."""
         ...
 
     def records(self) -> Iterator[CallRecord]:
@@ -222,10 +218,6 @@ class PythonRecorder:
             return function(*arguments) if result is None else result
 
         return call
-
-    def as_method(self, function: Callable[..., Any]) -> Any:
-        """Returns what makes a function a method of a class: itself."""
-        return function
 
     def records(self) -> Iterator[CallRecord]:
         """Yields the records that are kept, in the order in which the calls ended."""

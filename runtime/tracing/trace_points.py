@@ -356,7 +356,5 @@ def _replaced(point: TracePoint, owner: Any, original: Any, recorder: Recorder) 
         replacement: Any = classmethod(point.replace(recorder, original.__func__))
     else:
         replacement = point.replace(recorder, original)
-        if isinstance(owner, type):
-            replacement = recorder.calls.as_method(replacement)
     setattr(owner, point.method, replacement)
     return partial(setattr, owner, point.method, original)

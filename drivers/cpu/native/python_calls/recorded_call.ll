@@ -259,11 +259,13 @@ restore:
   ret void
 }
 
-define ptr @neurald_recorded_call(ptr %self, ptr %given, i64 %given.count, ptr %names) {
+define ptr @neurald_recorded_call(ptr %self, ptr %given, i64 %flagged.count, ptr %names) {
 entry:
   %p.note = alloca ptr
   store ptr null, ptr %p.note
-  %p.record = getelementptr i8, ptr %self, i64 $ARRAY_DATA
+  ; The highest bit says that the caller has room before the arguments.
+  %given.count = and i64 %flagged.count, 9223372036854775807
+  %p.record = getelementptr i8, ptr %self, i64 $FUNCTION_WORDS
   %record = load ptr, ptr %p.record
   %p.table = getelementptr i8, ptr %record, i64 $TABLE
   %table = load ptr, ptr %p.table

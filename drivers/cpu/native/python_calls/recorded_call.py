@@ -9,7 +9,7 @@ object has a function that does its work, that function is called in its place.
 Layouts (in 64-bit words):
 
     table     see `_TABLE`; one for a recorder
-    record    see `_RECORD`; an array, which is the function's `__self__`
+    record    see `_RECORD`; the words of the function, see `native_method`
     entry     start and end in nanoseconds of the monotonic clock, the thread's state, the number of
               the call, the number of what was called; or, for the note of the entry before, some of
               its words and -1
@@ -22,15 +22,14 @@ import struct
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
-from types import BuiltinFunctionType
 from typing import Any, Final
 
-from neurald.drivers.cpu.native.python_calls.python_call import (
-    ARRAY_DATA,
-    FAST_ARGUMENTS,
-    new_function,
-    python_table,
+from neurald.drivers.cpu.native.python_calls.native_method import (
+    FUNCTION_WORDS,
+    has_native_methods,
+    native_method,
 )
+from neurald.drivers.cpu.native.python_calls.python_call import python_table
 from neurald.hal.execution.recorded_calls import (
     NOTE_BYTES,
     CallRecord,
@@ -98,7 +97,6 @@ _IS_NOTE: Final = -1
 _SUBJECT_WORDS: Final = 4
 _THREAD_SLOTS: Final = 64
 _SUBJECT_SLOTS: Final = 256
-_KEYWORDS: Final = 0x2
 #: Symbols of the interpreter and of the C library, in the order of the table.
 _SYMBOLS: Final = (
     "Py_IncRef",
@@ -127,7 +125,7 @@ def recorded_call_text() -> str:
         __name__,
         "recorded_call.ll",
         **words,
-        ARRAY_DATA=ARRAY_DATA,
+        FUNCTION_WORDS=FUNCTION_WORDS,
         STATE_CALL=_STATE_CALL,
         THREAD_MASK=_THREAD_SLOTS - 1,
         SUBJECT_MASK=_SUBJECT_SLOTS - 1,
@@ -196,11 +194,7 @@ class NativeRecorder:
         """Returns a native function with a record of these values, of which objects are kept."""
         values |= {"TABLE": self._table, "FUNCTION": function, "FAILED": self._asked.failed}
         record = np.array([_word(values.get(name)) for name in _RECORD], np.int64)
-        return new_function(self._function, FAST_ARGUMENTS | _KEYWORDS, record, (self, values))
-
-    def as_method(self, function: Callable[..., Any]) -> Any:
-        """Returns what makes a function a method of a class; see `RecordedCalls`."""
-        return _new_method()(function) if isinstance(function, BuiltinFunctionType) else function
+        return native_method(self._function, record, function, (self, values))
 
     @property
     def count(self) -> int:
@@ -251,15 +245,6 @@ def _addresses() -> tuple[int, ...]:
     return tuple(ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in _SYMBOLS)
 
 
-@cache
-def _new_method() -> Callable[[Callable[..., Any]], Any]:
-    """Returns the interpreter's function that makes a function a method of a class."""
-    new: Any = ctypes.PyDLL(None).PyInstanceMethod_New
-    new.restype, new.argtypes = ctypes.py_object, (ctypes.py_object,)
-    made: Callable[[Callable[..., Any]], Any] = new
-    return made
-
-
 def _word(value: Any) -> int:
     """Returns a number, the address of an array's memory or of another object, or 0 for None."""
     if value is None:
@@ -271,7 +256,7 @@ def _word(value: Any) -> int:
 
 def call_recorder(function: int) -> Make | None:
     """Returns what makes recorders with a native function; None for another interpreter."""
-    if not python_table() or not _has_layout():
+    if not python_table() or not _has_layout() or not has_native_methods():
         return None
     return lambda capacity, asked: NativeRecorder(function, capacity, asked)
 

@@ -153,7 +153,7 @@ class Model:
 def shortened(asked: Asked, path: tuple[str, ...], owner: str | None = None, **named: Any) -> Any:
     subjects = Subjects(owner=owner, find=asked.subject)
     short_cut = ShortCut(path=path, most_arguments=3, subjects=subjects, **named)
-    return asked.native.as_method(asked.native.shortened(Model.run, short_cut))
+    return asked.native.shortened(Model.run, short_cut)
 
 
 def test_a_short_cut_is_taken_where_there_is_one(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,7 +225,7 @@ class End:
 def test_notes_are_recorded(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     subjects = Subjects(key="ring", find=asked.subject, note="address")
     recorded = asked.native.recorded(End.run, subjects, is_call=True)
-    monkeypatch.setattr(End, "run", asked.native.as_method(recorded))
+    monkeypatch.setattr(End, "run", recorded)
     ends, other = (End(), End()), asked.native.recorded(lambda: None, 1, is_call=False)
     for note in range(6):
         ends[note % 2].run(note)
