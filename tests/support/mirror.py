@@ -40,7 +40,6 @@ COVERED_BY: Mapping[str, str] = {
     "hal/rpc/transport/ring_layout.py": "tests/hal/rpc/transport/test_ring_end.py",
     "runtime/execution/array_computation.py": "tests/runtime/test_compilation.py",
     "runtime/plan/planning_result.py": "tests/runtime/plan/test_planner.py",
-    "drivers/cpu/emit/byte_tables.py": "tests/drivers/cpu/schedule/test_lookup_tables.py",
     "drivers/cpu/first_tier/assembly.py": "tests/drivers/cpu/first_tier/test_preparation.py",
     "drivers/cpu/first_tier/first_tier.py": "tests/drivers/cpu/first_tier/test_library.py",
     "drivers/cpu/in_process.py": "tests/drivers/cpu/test_compiled_models.py",

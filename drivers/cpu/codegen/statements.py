@@ -473,7 +473,7 @@ class Statements:
             table = sloped_table(value, v)
             if table is not None:
                 return sloped(v, table, self._table_indices(offset))
-            return permuted(v, pointer, self._table_indices(offset))
+            return permuted(v, element, pointer, self._table_indices(offset))
         offsets = self._vector(offset)
         if not vector_memory.has_word_gather(v, element, value.size_bytes):
             return vector_memory.gather(v, element, pointer, width, offsets, mask)

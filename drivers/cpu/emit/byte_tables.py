@@ -1,8 +1,11 @@
-"""Lookups of bytes in a table of 256 that is held in registers.
+"""Lookups of bytes, or of 16-bit words, in a table of 256 that is held in registers.
 
-Registers of 64 bytes are permuted by words of 16 bits. Those of 32 bytes are permuted in halves of
-16 bytes, each of which holds a sixteenth of the table: the lower four bits of an index choose a
-byte of each part, and the upper four bits choose among these bytes.
+Registers of 64 bytes are permuted by bytes where the processor has an instruction for that, and by
+words of 16 bits elsewhere. Those of 32 bytes are permuted in halves of 16 bytes, each of which
+holds a sixteenth of the table: the lower four bits of an index choose a byte of each part, and the
+upper four bits choose among these bytes.
+
+Words are looked up as their lower and upper bytes, where bytes are permuted.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,60 +14,96 @@ from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.emit.vector_memory import load
 from neurald.drivers.cpu.target.target import Target
 
-_TABLE_BYTES = 256
+_ENTRIES = 256
 #: Sizes of registers that can be permuted.
-_WORD_REGISTER, _BYTE_REGISTER = 64, 32
-#: 16-bit words of a register, and bytes of a part of the table.
+_LONG_REGISTER, _SHORT_REGISTER = 64, 32
+#: 16-bit words of a long register, and bytes of a part of the table.
 _WORDS, _PART = 32, 16
 
 
 def is_permuted(target: Target, element: str, size_bytes: int) -> bool:
     """Returns True for a table that permutation instructions can index."""
-    if element != "i8" or size_bytes != _TABLE_BYTES:
+    if element == "i16" and size_bytes == 2 * _ENTRIES:
+        return target.has_byte_permutes
+    if element != "i8" or size_bytes != _ENTRIES:
         return False
-    return target.vector_bytes in (_WORD_REGISTER, _BYTE_REGISTER)
+    return target.vector_bytes in (_LONG_REGISTER, _SHORT_REGISTER)
 
 
 def permuted_lanes(target: Target) -> int:
     """Returns how many bytes are looked up at once."""
-    return _WORDS if target.vector_bytes == _WORD_REGISTER else _BYTE_REGISTER
+    return target.vector_bytes // 2 if _by_words(target) else target.vector_bytes
 
 
-def permuted(v: Vector, pointer: str, indices: str) -> str:
-    """Looks up bytes of a table of 256 (see `is_permuted`); any index is safe.
+def permuted(v: Vector, element: str, pointer: str, indices: str) -> str:
+    """Looks up elements of a table of 256 (see `is_permuted`); any index is safe.
 
     Args:
         v: receives the instructions; has more than one lane.
+        element: i8 or i16.
         pointer: the table.
-        indices: indices of the bytes, i16.
+        indices: indices of the elements, i16.
     """
-    if v.target.vector_bytes == _WORD_REGISTER:
+    if element == "i16":
+        return _words_of_bytes(v, pointer, v.cast("trunc", "i16", indices, "i8"))
+    if _by_words(v.target):
         words = Vector(v.code, v.target, _WORDS)
         table = [load(words, "i16", pointer, str(part * _WORDS)) for part in range(4)]
         found = _in_parts(v, "i16", indices, lambda at: _permuted_words(words, table, at))
         return v.cast("trunc", "i16", found, "i8")
-    return _in_parts(
-        v, "i8", v.cast("trunc", "i16", indices, "i8"), lambda at: _permuted_bytes(v, pointer, at)
+    places = v.cast("trunc", "i16", indices, "i8")
+    if v.target.vector_bytes == _SHORT_REGISTER:
+        return _in_parts(v, "i8", places, lambda at: _permuted_halves(v, pointer, at))
+    whole = Vector(v.code, v.target, _LONG_REGISTER)
+    parts = [load(whole, "i8", pointer, str(first)) for first in range(0, _ENTRIES, _LONG_REGISTER)]
+    return _in_parts(v, "i8", places, lambda at: _permuted_bytes(whole, parts, at))
+
+
+def _words_of_bytes(v: Vector, pointer: str, places: str) -> str:
+    """Looks up words, whose lower bytes and whose upper bytes are separate tables in registers."""
+    whole, count = Vector(v.code, v.target, _LONG_REGISTER), _LONG_REGISTER
+    parts = [load(whole, "i8", pointer, str(first)) for first in range(0, 2 * _ENTRIES, count)]
+    found = []
+    for first in range(2):
+        table = [
+            _chosen(whole, pair, range(first, 2 * count, 2))
+            for pair in zip(parts[::2], parts[1::2], strict=True)
+        ]
+        found.append(_in_parts(v, "i8", places, lambda at, table=table: _permuted_bytes(whole, table, at)))  # type: ignore[misc]
+    pairs = _chosen(v, found, [lane + part * v.lanes for lane in range(v.lanes) for part in range(2)])
+    return v.code.value(
+        f"bitcast {Vector(v.code, v.target, 2 * v.lanes).type('i8')} {pairs} to {v.type('i16')}"
     )
 
 
+def _chosen(v: Vector, pair: Sequence[str], lanes: Sequence[int]) -> str:
+    """Selects lanes of two vectors of bytes."""
+    kind, chosen = v.type("i8"), ", ".join(f"i32 {lane}" for lane in lanes)
+    return v.code.value(f"shufflevector {kind} {pair[0]}, {kind} {pair[1]}, <{len(lanes)} x i32> <{chosen}>")
+
+
+def _by_words(target: Target) -> bool:
+    return target.vector_bytes == _LONG_REGISTER and not target.has_byte_permutes
+
+
 def _in_parts(v: Vector, element: str, indices: str, look_up: Callable[[str], str]) -> str:
-    """Looks up 32 elements at a time."""
+    """Looks up as many elements at a time as there are in a register."""
+    count = permuted_lanes(v.target)
     parts = []
-    for first in range(0, v.lanes, _WORDS):
-        at = _lanes_of(v, element, indices, [(first + lane) % v.lanes for lane in range(_WORDS)])
+    for first in range(0, v.lanes, count):
+        at = _lanes_of(v, element, indices, [(first + lane) % v.lanes for lane in range(count)])
         parts.append(look_up(at))
     while len(parts) > 1:
         # Adjacent parts are concatenated; all have the same length, a power of two.
-        length = _WORDS * (v.lanes // _WORDS // len(parts))
+        length = count * (v.lanes // count // len(parts))
         kind, all_lanes = f"<{length} x {element}>", ", ".join(f"i32 {lane}" for lane in range(2 * length))
         parts = [
             v.code.value(f"shufflevector {kind} {low}, {kind} {high}, <{2 * length} x i32> <{all_lanes}>")
             for low, high in zip(parts[::2], parts[1::2], strict=True)
         ]
-    if v.lanes > _WORDS:
+    if v.lanes > count:
         return parts[0]
-    return _lanes_of(Vector(v.code, v.target, _WORDS), element, parts[0], range(v.lanes))
+    return _lanes_of(Vector(v.code, v.target, count), element, parts[0], range(v.lanes))
 
 
 def _lanes_of(v: Vector, element: str, value: str, lanes: Sequence[int]) -> str:
@@ -76,13 +115,19 @@ def _lanes_of(v: Vector, element: str, value: str, lanes: Sequence[int]) -> str:
     return v.code.value(f"shufflevector {kind} {value}, {kind} poison, <{len(lanes)} x i32> <{chosen}>")
 
 
-def _permuted_bytes(v: Vector, pointer: str, at: str) -> str:
+def _permuted_bytes(whole: Vector, table: Sequence[str], at: str) -> str:
+    """Looks up 64 bytes: one of each half of the table, of which the upper bit chooses one."""
+    low, high = (_permuted(whole, "i8", "qi", table[part], at, table[part + 1]) for part in (0, 2))
+    return whole.select(whole.compare("slt", "i8", at, whole.number("i8", 0)), "i8", high, low)
+
+
+def _permuted_halves(v: Vector, pointer: str, at: str) -> str:
     """Looks up 32 bytes: one of each part of the table, of which the upper bits choose one."""
-    whole, part = Vector(v.code, v.target, _BYTE_REGISTER), Vector(v.code, v.target, _PART)
+    whole, part = Vector(v.code, v.target, _SHORT_REGISTER), Vector(v.code, v.target, _PART)
     kind, name = whole.type("i8"), "@llvm.x86.avx2.pshuf.b"
     v.code.declarations.add(f"declare {kind} {name}({kind}, {kind})")
     lower = whole.binary("and", "i8", at, whole.number("i8", _PART - 1))
-    twice = ", ".join(f"i32 {lane % _PART}" for lane in range(_BYTE_REGISTER))
+    twice = ", ".join(f"i32 {lane % _PART}" for lane in range(_SHORT_REGISTER))
     # An instruction chooses by the sign of each byte.
     choices = [
         whole.compare(
@@ -101,7 +146,7 @@ def _permuted_bytes(v: Vector, pointer: str, at: str) -> str:
             return whole.select(choices[level - 1], "i8", high, low)
         half = load(part, "i8", pointer, str(first))
         table = v.code.value(
-            f"shufflevector {part.type('i8')} {half}, {part.type('i8')} poison, <{_BYTE_REGISTER} x i32> <{twice}>"
+            f"shufflevector {part.type('i8')} {half}, {part.type('i8')} poison, <{_SHORT_REGISTER} x i32> <{twice}>"
         )
         return v.code.value(f"call {kind} {name}({kind} {table}, {kind} {lower})")
 
@@ -110,17 +155,19 @@ def _permuted_bytes(v: Vector, pointer: str, at: str) -> str:
 
 def _permuted_words(words: Vector, table: Sequence[str], at: str) -> str:
     """Looks up bytes into the lower half of 16-bit words."""
-    kind, name = words.type("i16"), "@llvm.x86.avx512.vpermi2var.hi.512"
-    words.code.declarations.add(f"declare {kind} {name}({kind}, {kind}, {kind})")
     one = words.number("i16", 1)
     pair = words.binary("lshr", "i16", at, one)
-    low, high = (
-        words.code.value(f"call {kind} {name}({kind} {table[part]}, {kind} {pair}, {kind} {table[part + 1]})")
-        for part in (0, 2)
-    )
+    low, high = (_permuted(words, "i16", "hi", table[part], pair, table[part + 1]) for part in (0, 2))
     is_high = words.compare(
         "ne", "i16", words.binary("and", "i16", at, words.number("i16", 128)), words.number("i16", 0)
     )
     both = words.select(is_high, "i16", high, low)
     shift = words.binary("shl", "i16", words.binary("and", "i16", at, one), words.number("i16", 3))
     return words.binary("lshr", "i16", both, shift)
+
+
+def _permuted(v: Vector, element: str, suffix: str, low: str, at: str, high: str) -> str:
+    """Chooses elements of two registers by the lower bits of indices."""
+    kind, name = v.type(element), f"@llvm.x86.avx512.vpermi2var.{suffix}.512"
+    v.code.declarations.add(f"declare {kind} {name}({kind}, {kind}, {kind})")
+    return v.code.value(f"call {kind} {name}({kind} {low}, {kind} {at}, {kind} {high})")

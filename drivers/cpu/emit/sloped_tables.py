@@ -1,7 +1,8 @@
-"""Tables of 256 bytes that are one or two rounded lines, quicker computed than looked up on AVX2.
+"""Tables of 256 bytes that are one or two rounded lines, quicker computed than looked up on x86.
 
-Rescaled numbers and leaky rectifiers are such functions. A line is (2^s·i - c)·m / 2^15 for the
-index i, rounded to the nearest integer: one instruction for 16 words. Where there are two lines,
+Only processors that choose bytes from several registers look them up as quickly. Rescaled numbers
+and leaky rectifiers are such functions. A line is (2^s·i - c)·m / 2^15 for the index i, rounded to
+the nearest integer: one instruction for a register of words. Where there are two lines,
 the larger or the smaller one is the result. Factors m of 16 bits are not always exact, so that a
 few results may be corrected by 1.
 """
@@ -17,7 +18,8 @@ from neurald.drivers.cpu.emit.vector import Vector
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.records import replace
 
-_REGISTER_BYTES, _WORDS = 32, 16
+#: The instruction that multiplies and rounds words, by register size in bytes.
+_NAMES = {32: "avx2.pmul.hr.sw", 64: "avx512.pmul.hr.sw.512"}
 _ENTRIES = 256
 _FRACTION_BITS = 15
 _HALF, _ONE = 1 << (_FRACTION_BITS - 1), 1 << _FRACTION_BITS
@@ -70,9 +72,9 @@ def sloped_table(value: Value, v: Vector) -> SlopedTable | None:
         None if it has none, or if `sloped` is not available.
     """
     table = value.constant
-    if table is None or value.type not in (Scalar.INT8, Scalar.UINT8) or v.lanes < _WORDS:
+    if table is None or value.type not in (Scalar.INT8, Scalar.UINT8) or v.lanes < _words(v):
         return None
-    if v.target.machine != "x86_64" or v.target.vector_bytes != _REGISTER_BYTES:
+    if v.target.machine != "x86_64" or v.target.vector_bytes not in _NAMES or v.target.has_byte_permutes:
         return None
     return _sloped(table.tobytes(), value.type)
 
@@ -182,15 +184,15 @@ def _results(table: SlopedTable) -> Array:
 
 
 def sloped(v: Vector, table: SlopedTable, indices: str) -> str:
-    """Computes elements of a table, i8, in at least 16 lanes.
+    """Computes elements of a table, i8, in the lanes of at least a register of words.
 
     Args:
         v: receives the instructions.
         table: the table.
         indices: from 0 to 255, i16.
     """
-    words, info = Vector(v.code, v.target, _WORDS), np.iinfo(table.type.dtype.name)
-    found = v.joined("i16", [_words(words, table, each) for each in v.parts("i16", indices, _WORDS)])
+    words, info = Vector(v.code, v.target, _words(v)), np.iinfo(table.type.dtype.name)
+    found = v.joined("i16", [_risen(words, table, each) for each in v.parts("i16", indices, words.lanes)])
     # LLVM packs with saturation.
     found = v.call("llvm.smin", "i16", found, v.number("i16", int(info.max)))
     found = v.call("llvm.smax", "i16", found, v.number("i16", int(info.min)))
@@ -208,8 +210,14 @@ def sloped(v: Vector, table: SlopedTable, indices: str) -> str:
     return results
 
 
-def _words(words: Vector, table: SlopedTable, indices: str) -> str:
-    kind, name = words.type("i16"), "@llvm.x86.avx2.pmul.hr.sw"
+def _words(v: Vector) -> int:
+    """Returns the number of words of a register."""
+    return v.target.lanes(Scalar.INT16.size_bytes)
+
+
+def _risen(words: Vector, table: SlopedTable, indices: str) -> str:
+    """Computes elements in words, which are not saturated yet."""
+    kind, name = words.type("i16"), f"@llvm.x86.{_NAMES[words.target.vector_bytes]}"
     words.code.declarations.add(f"declare {kind} {name}({kind}, {kind})")
     rises = []
     for line in table.lines:

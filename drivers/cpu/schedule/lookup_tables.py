@@ -24,9 +24,9 @@ from neurald.hal.records import replace
 
 _BYTES = (Scalar.INT8, Scalar.UINT8)
 _ENTRIES = 256
-#: Cost of a lookup in additions: in registers, gathered from memory, and of 32 bytes in registers
-#: at once.
-_PERMUTED_WEIGHT, _GATHERED_WEIGHT, _WORDS_WEIGHT = 12, 40, 8
+#: Cost of a lookup in additions: in registers, gathered from memory, of 32 bytes in registers at
+#: once, and of 64.
+_PERMUTED_WEIGHT, _GATHERED_WEIGHT, _WORDS_WEIGHT, _BYTES_WEIGHT = 12, 40, 8, 4
 #: Smallest cost of a function of constants that is precomputed, in additions, and the largest
 #: result. Larger ones take longer to load than to compute.
 _MIN_CONSTANT_WEIGHT = 2
@@ -43,13 +43,13 @@ def use_lookup_tables(kernel: Kernel, target: Target, evaluate: Evaluate = evalu
     """
     sources = _Sources(kernel)
     is_quick = is_permuted(target, stored(Scalar.INT8), _ENTRIES)
-    fits = permuted_lanes(target) <= 2 * target.lanes(Scalar.INT32.size_bytes)
+    fits = target.has_byte_permutes or permuted_lanes(target) <= 2 * target.lanes(Scalar.INT32.size_bytes)
     if kernel.contraction is not None:
         # What follows a contraction computes a register of 32-bit numbers at a time.
         is_quick = is_quick and fits
     least = _PERMUTED_WEIGHT if is_quick else _GATHERED_WEIGHT
     if is_quick and fits and kernel.contraction is None:
-        least = _WORDS_WEIGHT
+        least = _BYTES_WEIGHT if target.has_byte_permutes else _WORDS_WEIGHT
 
     def found(expression: Expression) -> Expression | None:
         """Returns the number that an expression is a function of, if replacing it is worthwhile."""

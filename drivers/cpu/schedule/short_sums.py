@@ -10,6 +10,10 @@ bits at first.
 Where many sums are ties, what decides about each is how the multiples of its bytes were rounded.
 Then a number of 8 bits for each value of one byte, or of both, is added, from a table that
 registers hold.
+
+Where tables of words are looked up in registers as well, the sum is one of two words, if there are
+such words: results are mostly ties if scales are multiples of each other, and then all others are
+far from ties.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +24,16 @@ import numpy as np
 from msgspec import Struct
 
 from neurald.drivers.compiler.analysis.interpreter import Array, evaluate_node
-from neurald.drivers.compiler.ir.expression import Apply, Constant, Expression, axis, clamp, load
+from neurald.drivers.compiler.ir.expression import (
+    Apply,
+    Constant,
+    Expression,
+    apply,
+    axis,
+    clamp,
+    constant,
+    load,
+)
 from neurald.drivers.compiler.ir.graph import Compute
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import Op
@@ -48,6 +61,11 @@ _ENTRIES, _CORRECTIONS = 256, (-128, 127)
 _UNBOUNDED = 1 << 40
 #: Rounds in which corrections are sought; sums of bytes took 41 at most.
 _MAX_ROUNDS = 64
+#: Bits of a sum of words without its sign, by how many sums are shifted at least, how far words may
+#: be corrected, and what is taken from negative sums.
+_WORD_BITS, _MIN_WORD_SHIFT, _WORD_CORRECTIONS, _TAKEN = 15, 5, (-8, 8), (0, 3)
+#: One row and column of this many is tried before all are.
+_WORD_STEP = 3
 
 
 class _Linear(Struct, frozen=True):
@@ -100,9 +118,8 @@ def use_short_sums(kernel: Kernel, target: Target) -> Kernel:
     if kernel.contraction is not None or not any(_is_rescaled(each) for each in walk(kernel.body)):
         return kernel
     memory: dict[Expression, Expression] = {}
-    has_tables = is_permuted(target, stored(Scalar.INT8), _ENTRIES)
     for expression in walk(kernel.body):
-        found = _replacement(expression, has_tables=has_tables)
+        found = _replacement(expression, target)
         if found is not None:
             memory[expression] = rewrite(found, lambda _: None, memory)
     if not memory:
@@ -114,13 +131,8 @@ def _is_rescaled(expression: Expression) -> bool:
     return isinstance(expression, Apply) and expression.op in _RESCALED
 
 
-def _replacement(expression: Expression, *, has_tables: bool) -> Expression | None:
-    """Returns what computes a clamped byte with shorter numbers; None if nothing does.
-
-    Args:
-        expression: the byte.
-        has_tables: whether tables of 256 bytes are looked up in registers.
-    """
+def _replacement(expression: Expression, target: Target) -> Expression | None:
+    """Returns what computes a clamped byte with shorter numbers; None if nothing does."""
     if not isinstance(expression, Apply) or expression.op is not Op.CONVERT or expression.type not in _BYTES:
         return None
     if not expression.arguments[0].type.is_integer:
@@ -144,14 +156,29 @@ def _replacement(expression: Expression, *, has_tables: bool) -> Expression | No
             for results, *numbers in (few, (wanted, *values))
         )
 
-    # Products of lower parts as well cost about as much as one rescaling.
-    candidates = _candidates(linear, after, values, with_low=rescalings > 1)
-    last = _last_rescaling(inner)
-    if has_tables and last is not None and rescalings > 1 and len(sources) == _MAX_SOURCES:
-        candidates = chain(candidates, _corrected(linear, after, values, np.clip(wanted, low, high), last))
-    found = next(filter(is_right, candidates), None)
+    found = next(filter(is_right, _candidates(linear, after, values, 0)), None)
     if found is None:
-        return None
+        clipped = np.clip(wanted, low, high)
+        is_pair, word_bytes = len(sources) == _MAX_SOURCES, _ENTRIES * Scalar.INT16.size_bytes
+        if is_pair and is_permuted(target, stored(Scalar.INT16), word_bytes):
+            words = _words(linear, after, values, clipped, sources)
+            if words is not None:
+                return clamp(words, low, high).to(expression.type)
+        candidates = [_candidates(linear, after, values, 1)]
+        if rescalings > 1:
+            # Products of lower parts as well cost about as much as one rescaling.
+            candidates += [_candidates(linear, after, values, taken, with_low=True) for taken in (0, 1)]
+            last = _last_rescaling(inner)
+            if is_pair and last is not None and is_permuted(target, stored(Scalar.INT8), _ENTRIES):
+                candidates.append(_corrected(linear, after, values, clipped, last))
+        found = next(filter(is_right, chain.from_iterable(candidates)), None)
+        if found is None:
+            return None
+    found = _reduced(found)
+    limits = [int(np.abs(each).max()) for each in values]
+    most = _most(found, limits)
+    if not found.low and not found.corrections and most < 1 << _WORD_BITS:
+        return clamp(_expression(found, sources, Scalar.INT16), low, high).to(expression.type)
     result = _expression(found, sources)
     # Processors clamp twice as many numbers of 16 bits at once, and pack them with saturation.
     short = result.to(Scalar.INT16) if _SUM_BITS - found.shift < Scalar.INT16.size_bytes * 8 else result
@@ -250,31 +277,46 @@ def _last_rescaling(expression: Expression) -> Apply | None:
 
 def _shift(linear: _Linear, after: int, limits: Sequence[int]) -> int:
     """Returns by how many bits sums can be shifted; less than 1 if none compute a function."""
-    reach = sum(abs(factor) * limit for factor, limit in zip(linear.factors.values(), limits, strict=True))
-    most = reach + abs(linear.added) + abs(after) + 1.0
+    most = _reach(linear, after, limits) + 1.0
     # All sums, half of the divisor, and corrections are below 2^31.
     return min(_SUM_BITS - 1 - int(np.ceil(np.log2(most))), _LOW_BITS)
 
 
-def _candidates(linear: _Linear, after: int, values: Sequence[Array], *, with_low: bool) -> Iterator[_Sum]:
-    """Yields sums that may compute a linear function and add a constant."""
-    factors = tuple(linear.factors.values())
+def _reach(linear: _Linear, after: int, limits: Sequence[int]) -> float:
+    """Returns what no sum exceeds, with a constant that is added to it."""
+    reach = sum(abs(factor) * limit for factor, limit in zip(linear.factors.values(), limits, strict=True))
+    return reach + abs(linear.added) + abs(after)
+
+
+def _candidates(
+    linear: _Linear, after: int, values: Sequence[Array], taken: int, *, with_low: bool = False
+) -> Iterator[_Sum]:
+    """Yields sums that may compute a linear function and add a constant.
+
+    Args:
+        linear: the linear function.
+        after: the constant that is added to it.
+        values: the values of each byte.
+        taken: what is taken from negative sums.
+        with_low: whether products of lower parts of factors are added.
+    """
     limits = [int(np.abs(each).max()) for each in values]
     shift = _shift(linear, after, limits)
     if shift < 1:
         return
-    exact = [factor * 2.0**shift for factor in factors]
+    exact = [factor * 2.0**shift for factor in linear.factors.values()]
     before, half = round(linear.added * 2.0**shift), (2 * after + 1) << (shift - 1)
-    forms: list[tuple[tuple[int, ...], tuple[int, ...], int]] = [(tuple(map(round, exact)), (), 0)]
-    low_shift = _LOW_BITS - int(np.ceil(np.log2(sum(limits) + 1)))
-    if with_low and low_shift >= 1:
+    high: tuple[int, ...] = tuple(map(round, exact))
+    low: tuple[int, ...] = ()
+    low_shift = 0
+    if with_low:
+        low_shift = _LOW_BITS - int(np.ceil(np.log2(sum(limits) + 1)))
+        if low_shift < 1:
+            return
         high = tuple(int(np.floor(each)) for each in exact)
         low = tuple(round((each - whole) * 2.0**low_shift) for each, whole in zip(exact, high, strict=True))
-        forms.append((high, low, low_shift))
-    for high, low, at in forms:
-        for taken in (0, 1):
-            for nudge in _NUDGES:
-                yield _Sum(high, low, at, before, half + nudge, shift, taken)
+    for nudge in _NUDGES:
+        yield _Sum(high, low, low_shift, before, half + nudge, shift, taken)
 
 
 def _corrected(
@@ -311,7 +353,74 @@ def _corrected(
                 yield _Sum(factors, (), 0, before, half, shift, taken, corrections)
 
 
-def _between_limits(least: Array, most: Array, axes: Sequence[int]) -> tuple[Array, Array] | None:
+def _words(
+    linear: _Linear, after: int, values: Sequence[Array], wanted: Array, sources: Sequence[Expression]
+) -> Expression | None:
+    """Returns a shifted sum of two words that are looked up; None if there are no such words.
+
+    Args:
+        linear: the linear function.
+        after: the constant that is added to it.
+        values: the values of each byte, for all pairs.
+        wanted: the results.
+        sources: the two bytes.
+    """
+    reach = _reach(linear, after, [int(np.abs(each).max()) for each in values])
+    shift = _WORD_BITS - int(np.ceil(np.log2(reach + 1.0)))
+    if shift < _MIN_WORD_SHIFT:
+        return None
+    constants, half = (linear.added, 0.0), (2 * after + 1) << (shift - 1)
+    exact = [
+        factor * each + added
+        for factor, each, added in zip(linear.factors.values(), values, constants, strict=True)
+    ]
+    words = [np.rint(each * 2.0**shift).astype(np.int64) for each in exact]
+    total = words[0] + words[1]
+    for taken in _TAKEN:
+        rest = (wanted << shift) - half - total + np.where(total < 0, taken, 0)
+        least = np.where(wanted > wanted.min(), rest, -_UNBOUNDED)
+        most = np.where(wanted < wanted.max(), rest + (1 << shift) - 1, _UNBOUNDED)
+        few = [each[::_WORD_STEP, ::_WORD_STEP] for each in (least, most)]
+        if _between_limits(few[0], few[1], (0, 1), _WORD_CORRECTIONS) is None:
+            continue
+        chosen = _between_limits(least, most, (0, 1), _WORD_CORRECTIONS)
+        if chosen is None:
+            continue
+        tables = words[0][:, :1] + chosen[0], words[1][:1] + chosen[1]
+        sums = tables[0] + tables[1]
+        found = (sums + np.where(sums < 0, half - taken, half)) >> shift
+        fits = max(np.abs(each).max() for each in (sums, *tables)) + abs(half) + taken < 1 << _WORD_BITS
+        if fits and np.array_equal(np.clip(found, wanted.min(), wanted.max()), wanted):
+            return _sum_of_words(sources, tables, (half, half - taken), shift)
+    return None
+
+
+def _sum_of_words(
+    sources: Sequence[Expression], tables: Sequence[Array], added: tuple[int, int], shift: int
+) -> Expression:
+    """Returns the expression of a sum of words for two bytes.
+
+    Args:
+        sources: the bytes.
+        tables: the words for each value of each byte.
+        added: what is added to other sums, and to negative ones.
+        shift: by how many bits the result is shifted.
+    """
+    is_same = added[0] == added[1]
+    loads = []
+    for source, each, first in zip(sources, tables, (added[0] if is_same else 0, 0), strict=True):
+        table = Value((_ENTRIES,), Scalar.INT16, (each.reshape(-1) + first).astype(np.int16))
+        loads.append(load(table, (source.to(Scalar.INDEX) - int(np.iinfo(source.type.value).min),)))
+    total = loads[0] + loads[1]
+    if not is_same:
+        constants = [constant(each, Scalar.INT16) for each in reversed(added)]
+        total = total + apply(Op.SELECT, total < 0, *constants)
+    return total >> shift
+
+
+def _between_limits(
+    least: Array, most: Array, axes: Sequence[int], limits: tuple[int, int] = _CORRECTIONS
+) -> tuple[Array, Array] | None:
     """Returns numbers for rows and columns whose sums are between limits, None if it finds none.
 
     These are constraints of differences between numbers of rows and negative ones of columns. The
@@ -321,8 +430,9 @@ def _between_limits(least: Array, most: Array, axes: Sequence[int]) -> tuple[Arr
     Args:
         least, most: the limits for each pair of a row and a column.
         axes: 0 if numbers of rows may differ from zero, 1 if those of columns may.
+        limits: those of the numbers.
     """
-    (low, high), (lowest, highest) = (_CORRECTIONS if axis in axes else (0, 0) for axis in (0, 1))
+    (low, high), (lowest, highest) = (limits if axis in axes else (0, 0) for axis in (0, 1))
     rows, columns = np.full_like(least[:, :1], high), np.full_like(least[:1], lowest)
     for _ in range(_MAX_ROUNDS):
         lowered = np.minimum(rows, (most - columns).min(1, keepdims=True))
@@ -333,6 +443,28 @@ def _between_limits(least: Array, most: Array, axes: Sequence[int]) -> tuple[Arr
             return rows, columns
         rows, columns = lowered, raised
     return None
+
+
+def _reduced(candidate: _Sum) -> _Sum:
+    """Divides a sum by the largest power of two that divides all of its numbers."""
+    numbers = (*candidate.high, candidate.before, candidate.after, candidate.taken)
+    if candidate.low or candidate.corrections:
+        return candidate
+    by = min(candidate.shift, *((each & -each).bit_length() - 1 for each in numbers if each))
+    return replace(
+        candidate,
+        high=tuple(each >> by for each in candidate.high),
+        before=candidate.before >> by,
+        after=candidate.after >> by,
+        taken=candidate.taken >> by,
+        shift=candidate.shift - by,
+    )
+
+
+def _most(candidate: _Sum, limits: Sequence[int]) -> int:
+    """Returns what no number of a sum without lower parts and corrections exceeds."""
+    products = sum(abs(factor) * limit for factor, limit in zip(candidate.high, limits, strict=True))
+    return products + abs(candidate.before) + abs(candidate.after) + candidate.taken
 
 
 def _computed(candidate: _Sum, values: Sequence[Array]) -> Array:
@@ -357,18 +489,19 @@ def _weighted(factors: Sequence[int], values: Sequence[Array]) -> Array:
     return total
 
 
-def _expression(candidate: _Sum, sources: Sequence[Expression]) -> Expression:
-    """Returns the expression of a sum."""
-    numbers = [source.to(Scalar.INT32) for source in sources]
+def _expression(candidate: _Sum, sources: Sequence[Expression], kind: Scalar = Scalar.INT32) -> Expression:
+    """Returns the expression of a sum of numbers of a type."""
+    numbers = [source.to(kind) for source in sources]
     total, before = _products(candidate.high, numbers), candidate.before
     if candidate.low:
         total = total + (_products(candidate.low, numbers) >> candidate.low_shift)
     found, least = _corrections(candidate, sources)
     total, before = sum((each.to(Scalar.INT32) for each in found), total), before + least
     if not candidate.taken:
-        return (total + (before + candidate.after)) >> candidate.shift
+        added = before + candidate.after
+        return (total + added if added else total) >> candidate.shift
     total = total + before
-    sign = total >> _SUM_BITS
+    sign = total >> (kind.size_bytes * 8 - 1)
     taken = sign if candidate.taken == 1 else sign << (candidate.taken.bit_length() - 1)
     return (total + taken + candidate.after) >> candidate.shift
 

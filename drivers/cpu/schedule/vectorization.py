@@ -348,6 +348,8 @@ def _registers(kernel: Kernel, target: Target) -> int:
         has_room = target.registers >= _MIN_MANY_REGISTERS and all(
             _is_table(each, target) for each in gathered
         )
+        if has_room and target.has_byte_permutes:
+            return _REGISTERS
         return 2 if has_room else 1
     quotients = [byte_quotient_of(each, target) if isinstance(each, Apply) else None for each in kernel.roots]
     if None not in quotients:

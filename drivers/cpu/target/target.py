@@ -27,6 +27,7 @@ class Target(Struct, frozen=True, kw_only=True):
         has_byte_dots: True if there are dot products of four unsigned by four signed bytes.
         has_short_dots: True if there are dot products of two by two signed 16-bit values.
         has_half: True if there are conversions from and to float16.
+        has_byte_permutes: True if an instruction chooses bytes from two registers (AVX-512 VBMI).
         has_tiles: True if there are products of tiles of bytes and of bfloat16 (AMX).
         is_relaxed: True if FLOAT32 may be computed with the precision of float16, as relaxed models
             allow.
@@ -46,6 +47,7 @@ class Target(Struct, frozen=True, kw_only=True):
     needs: frozenset[str]
     machine: str = "x86_64"
     has_tiles: bool = False
+    has_byte_permutes: bool = False
     is_relaxed: bool = False
 
     def lanes(self, size_bytes: int) -> int:
@@ -69,7 +71,7 @@ TARGETS: Mapping[str, Target] = {
         Target(
             name="amx",
             cpu="cascadelake",
-            features="+fast-dpwssd,+amx-tile,+amx-int8,+amx-bf16",
+            features="+fast-dpwssd,+avx512vbmi,+amx-tile,+amx-int8,+amx-bf16",
             vector_bytes=64,
             registers=32,
             has_fma=True,
@@ -77,7 +79,21 @@ TARGETS: Mapping[str, Target] = {
             has_short_dots=True,
             has_half=True,
             has_tiles=True,
-            needs=_AVX512 | {"avx512_vnni", "amx_tile", "amx_int8", "amx_bf16"},
+            has_byte_permutes=True,
+            needs=_AVX512 | {"avx512_vnni", "avx512vbmi", "amx_tile", "amx_int8", "amx_bf16"},
+        ),
+        Target(
+            name="avx512vbmi",
+            cpu="cascadelake",
+            features="+fast-dpwssd,+avx512vbmi",
+            vector_bytes=64,
+            registers=32,
+            has_fma=True,
+            has_byte_dots=True,
+            has_short_dots=True,
+            has_half=True,
+            has_byte_permutes=True,
+            needs=_AVX512 | {"avx512_vnni", "avx512vbmi"},
         ),
         Target(
             name="avx512vnni",

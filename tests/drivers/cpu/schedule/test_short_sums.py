@@ -6,7 +6,7 @@ import numpy as np
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate_fused
-from neurald.drivers.compiler.ir.expression import Apply, Expression, axis, clamp, load, minimum
+from neurald.drivers.compiler.ir.expression import Apply, Expression, Load, axis, clamp, load, minimum
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -17,7 +17,7 @@ from neurald.drivers.cpu.schedule.short_sums import use_short_sums
 from neurald.drivers.cpu.target.target import TARGETS, Target
 
 _RESCALED = {Op.FIXED_POINT, Op.FIXED_POINT_UP}
-_TABLES, _NO_TABLES = TARGETS["avx512"], TARGETS["generic"]
+_TABLES, _NO_TABLES, _WORDS = TARGETS["avx512"], TARGETS["generic"], TARGETS["avx512vbmi"]
 
 
 def _kernel(function: Callable[..., Expression], *types: Scalar) -> Kernel:
@@ -97,7 +97,35 @@ def test_sums_and_differences(
 def test_ties_that_rounded_multiples_decide_take_a_table(
     types: tuple[Scalar, Scalar], sign: int, scales: tuple[float, float, float]
 ) -> None:
-    assert _is_replaced(_kernel(_sum(*scales, sign), *types), _TABLES)
+    kernel = _kernel(_sum(*scales, sign), *types)
+    assert _is_replaced(kernel, _TABLES)
+    assert _is_replaced(kernel, _WORDS)
+
+
+def _word_tables(kernel: Kernel) -> int:
+    """Returns how many tables of words a kernel has for the target with such tables."""
+    body = use_short_sums(kernel, _WORDS).body
+    return sum(isinstance(each, Load) and each.value.type is Scalar.INT16 for each in walk(body))
+
+
+@sweep("scales", [(0.05, 0.05, 0.08), (0.1, 0.13, 0.2), (0.06, 0.1, 0.08)])
+def test_ties_are_decided_by_words_where_those_are_looked_up(scales: tuple[float, float, float]) -> None:
+    kernel = _kernel(_sum(*scales, 1), Scalar.INT8, Scalar.INT8)
+    assert _is_replaced(kernel, _WORDS)
+    assert _word_tables(kernel) == 2
+
+
+def test_sums_whose_numbers_are_words_are_computed_as_words() -> None:
+    kernel = _kernel(_sum(1.0, 1.0, 1.0, 1), Scalar.INT8, Scalar.INT8)
+    assert _is_replaced(kernel)
+    types = {each.type for each in walk(use_short_sums(kernel, _NO_TABLES).body)}
+    assert Scalar.INT32 not in types
+
+
+def test_sums_that_products_compute_take_no_tables_of_words() -> None:
+    kernel = _kernel(_sum(0.0471, 0.0613, 0.0833, 1), Scalar.INT8, Scalar.INT8)
+    assert _is_replaced(kernel, _WORDS)
+    assert not _word_tables(kernel)
 
 
 def test_such_ties_remain_where_tables_are_not_in_registers() -> None:
