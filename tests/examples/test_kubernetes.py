@@ -166,7 +166,7 @@ def test_the_chart_fits_the_schemas_with_other_values() -> None:
     validate = pytest.importorskip("kubernetes_validate", reason="the group test is not installed").validate
     values = ["image.tag=1.2", "models.claim=mine", "autoscaling.maxReplicas=20", "resources.limits.cpu=8"]
     found = rendered(
-        "--set", ",".join(values), "--set", "arguments={--service-limit=queue=9,--no-model-control}"
+        "--set", ",".join(values), "--set", "arguments={--service-limit=queue=9,--model-control-mode=poll}"
     )
     for document in found.values():
         validate(document, "1.30", strict=True)

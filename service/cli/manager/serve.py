@@ -104,15 +104,26 @@ def serve(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Load only this model at the start. May be repeated. [default: all]",
+            help="Load only this model at the start, or all if it is *. May be repeated. [default: all, and none "
+            "with the mode explicit]",
             show_default=False,
         ),
     ] = None,
-    model_control: Annotated[
-        bool | None,
+    model_control_mode: Annotated[
+        str | None,
         typer.Option(
-            "--model-control/--no-model-control",
-            help="Whether clients may load and unload models. [default: they may]",
+            metavar="<none|explicit|poll>",
+            help="Who loads and unloads models after the start: with none, nobody; with explicit, clients, and "
+            "only models of --load-model are loaded at the start; with poll, the service as files of the "
+            "repository change. [default: clients]",
+            show_default=False,
+        ),
+    ] = None,
+    repository_poll_secs: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="How often the repository is looked at with the mode poll. [default: 15]",
             show_default=False,
         ),
     ] = None,
@@ -268,7 +279,8 @@ def serve(
             web=web,
             repositories=tuple(map(str, repository)) if repository else None,
             load_models=tuple(load_model) if load_model else None,
-            model_control=model_control,
+            model_control_mode=model_control_mode,
+            repository_poll_s=repository_poll_secs,
             allow_client_shm=allow_client_shm,
             tls=None if tls is None else str(tls),
             auth_token_file=None if auth_token_file is None else str(auth_token_file),

@@ -8,6 +8,7 @@ from typer.core import TyperCommand
 if TYPE_CHECKING:
     from neurald.service.inference.server.settings import ServiceSettings
     from neurald.service.manager.settings.configuration import Configuration
+    from neurald.service.manager.settings.service_configuration import ServiceConfiguration
 
 #: What these options mean without an address. Clients of Triton look at the first two.
 _DEFAULTS: Final = {"--grpc": "127.0.0.1:8001", "--http": "127.0.0.1:8000", "--web": "127.0.0.1:8080"}
@@ -43,6 +44,7 @@ def service_settings(configuration: "Configuration") -> "ServiceSettings | None"
     from neurald.service.inference.models.worker_options import WorkerOptions
     from neurald.service.inference.server.settings import ServiceSettings
     from neurald.service.logs.choices import LogFormat
+    from neurald.service.manager.settings.service_configuration import DEFAULT_MODE, EXPLICIT, POLL
 
     chosen = configuration.service
     if not chosen.is_wanted:
@@ -55,8 +57,9 @@ def service_settings(configuration: "Configuration") -> "ServiceSettings | None"
         system=configuration.system,
         socket=str(runtime_directory() / SERVICE_SOCKET),
         repositories=tuple(str(Path(each).absolute()) for each in chosen.repositories),
-        load=chosen.load_models or None,
-        allow_control=chosen.model_control,
+        load=_models_at_start(chosen),
+        allow_control=chosen.model_control_mode in (DEFAULT_MODE, EXPLICIT),
+        poll_s=chosen.repository_poll_s if chosen.model_control_mode == POLL else 0.0,
         allow_client_shm=chosen.allow_client_shm,
         http_restricted_api=chosen.http_restricted_api,
         grpc_restricted_protocol=chosen.grpc_restricted_protocol,
@@ -77,6 +80,15 @@ def service_settings(configuration: "Configuration") -> "ServiceSettings | None"
         ),
         drain_s=configuration.drain_s,
     )
+
+
+def _models_at_start(chosen: "ServiceConfiguration") -> tuple[str, ...] | None:
+    """Returns the names of the models to load at the start; None for all."""
+    from neurald.service.manager.settings.service_configuration import ALL_MODELS, EXPLICIT
+
+    if ALL_MODELS in chosen.load_models:
+        return None
+    return chosen.load_models or (() if chosen.model_control_mode == EXPLICIT else None)
 
 
 def _address(text: str) -> str:

@@ -39,6 +39,8 @@ logger = logging.getLogger(__name__)
 READY: Final = "READY"
 UNAVAILABLE: Final = "UNAVAILABLE"
 LOADING: Final = "LOADING"
+#: The reason why a model of two repositories is not served, in the words of Triton.
+_AMBIGUOUS: Final = "model appears in two or more repositories"
 #: The reason why a model that a client has unloaded is not there.
 _UNLOADED: Final = "unloaded"
 #: What operators are told of a model whose workers cannot read what was written since.
@@ -234,6 +236,8 @@ class Registry:
             elif name in self._failures:
                 state, reason = UNAVAILABLE, self._failures[name]
             known = names.get(name)
+            if known is not None and known.is_ambiguous:
+                state, reason = UNAVAILABLE, _AMBIGUOUS
             newest = str(known.versions[-1]) if known is not None and known.versions and state else ""
             entries.append(IndexEntry(name=name, version=newest, state=state, reason=reason))
         return entries
@@ -291,7 +295,8 @@ class Registry:
 
     async def unload(self, name: str) -> None:
         """Unloads a model, if there is one of this name; its requests are answered first."""
-        if name not in self._models and name not in self._repository.models():
+        is_known = name in self._models or name in self._failures
+        if not is_known and name not in self._repository.models():
             return
         async with self._lock(name):
             versions = self._models.pop(name, {})
@@ -336,6 +341,8 @@ class Registry:
 
     async def _load(self, found: Found, config_json: str | None) -> None:
         name = found.name
+        if found.is_ambiguous:
+            raise not_polled(name, _AMBIGUOUS, Status.INVALID)
         loaded = self._sources.get(name) if name in self._models else None
         source = _Source(
             state=self._repository.state_of(name),

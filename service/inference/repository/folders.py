@@ -57,6 +57,8 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
         is_folder: whether it is a folder, or else a file.
         versions: the versions that are there, in ascending order.
         files: the files that a client has given in place of those of a folder, by path.
+        is_ambiguous: whether other repositories have a model of this name, too, so that it is
+            unknown which of them is meant.
     """
 
     name: str
@@ -64,13 +66,14 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     is_folder: bool
     versions: tuple[int, ...]
     files: dict[str, bytes] = {}
+    is_ambiguous: bool = False
 
 
 class Repository:
     """The models in several folders. Closed by `close`.
 
     Args:
-        roots: the folders; a model of the first one hides those of the same name in others.
+        roots: the folders; one that is given twice counts once.
 
     Raises:
         BadState: a folder cannot be opened.
@@ -86,7 +89,8 @@ class Repository:
                 self.close()
                 raise BadState(f"the repository {root} cannot be opened: {error.strerror or error}") from None
             self._cleanup.callback(os.close, descriptor)
-            self._roots.append(descriptor)
+            if not any(os.path.sameopenfile(descriptor, other) for other in self._roots):
+                self._roots.append(descriptor)
 
     def close(self) -> None:
         """Closes the folders."""
@@ -103,30 +107,37 @@ class Repository:
                         found[model] = self.find(model)
         return found
 
+    def states(self) -> dict[str, object]:
+        """Returns the models that are there, each with what differs when one of its files does.
+
+        Raises:
+            OSError: a folder cannot be read, so that it is unknown what is there.
+        """
+        for root in self._roots:
+            _require_readable(root)
+        return {name: (found.is_ambiguous, self.state_of(name)) for name, found in self.models().items()}
+
     def find(self, name: str) -> Found:
         """Returns a model.
 
         Raises:
             ServiceError: there is none of this name.
         """
-        reason = "there is no such model"
         if not _NAME.fullmatch(name):
-            reason = "a model's name has up to 128 letters, digits, '_', '-' and '.'"
-        for root in self._roots if _NAME.fullmatch(name) else ():
-            with contextlib.suppress(OSError):
-                descriptor = open_beneath(root, name, os.O_RDONLY | os.O_DIRECTORY)
-                try:
-                    names = list(_entries(descriptor))
-                finally:
-                    os.close(descriptor)
-                versions = sorted(int(each) for each in names if _VERSION.fullmatch(each))
-                if versions or CONFIG_FILE in names:
-                    return Found(name=name, root=root, is_folder=True, versions=tuple(versions))
-                reason = f"its folder has neither a version, such as 1/{DEFAULT_FILE}, nor {CONFIG_FILE}"
-            with contextlib.suppress(OSError):
-                os.close(open_beneath(root, name + _SUFFIX, os.O_RDONLY))
-                return Found(name=name, root=root, is_folder=False, versions=(1,))
-        raise not_polled(name, reason, Status.NOT_FOUND if _NAME.fullmatch(name) else Status.INVALID)
+            raise not_polled(
+                name, "a model's name has up to 128 letters, digits, '_', '-' and '.'", Status.INVALID
+            )
+        reason = "there is no such model"
+        places: list[Found] = []
+        for root in self._roots:
+            found = _found_in(root, name)
+            if isinstance(found, str):
+                reason = found
+            elif found is not None:
+                places.append(found)
+        if not places:
+            raise not_polled(name, reason, Status.NOT_FOUND)
+        return places[0] if len(places) == 1 else msgspec.structs.replace(places[0], is_ambiguous=True)
 
     def config_text(self, found: Found) -> str:
         """Returns the text of a model's configuration; empty if it has none.
@@ -226,6 +237,25 @@ class Repository:
             raise _unreadable(found, f"version {version}", error) from None
 
 
+def _found_in(root: int, name: str) -> Found | str | None:
+    """Returns the model of a name in one repository; or why its folder is not a model."""
+    reason = None
+    with contextlib.suppress(OSError):
+        descriptor = open_beneath(root, name, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            names = list(_entries(descriptor))
+        finally:
+            os.close(descriptor)
+        versions = sorted(int(each) for each in names if _VERSION.fullmatch(each))
+        if versions or CONFIG_FILE in names:
+            return Found(name=name, root=root, is_folder=True, versions=tuple(versions))
+        reason = f"its folder has neither a version, such as 1/{DEFAULT_FILE}, nor {CONFIG_FILE}"
+    with contextlib.suppress(OSError):
+        os.close(open_beneath(root, name + _SUFFIX, os.O_RDONLY))
+        return Found(name=name, root=root, is_folder=False, versions=(1,))
+    return reason
+
+
 def check_name(name: str) -> None:
     """Raises ServiceError unless a client may ask for a model of this name."""
     if not name.strip():
@@ -302,6 +332,11 @@ def _identity(root: int, path: str) -> tuple[int, ...]:
 def _unreadable(found: Found, what: str, error: OSError) -> ServiceError:
     status = Status.NOT_FOUND if error.errno == errno.ENOENT else Status.UNAVAILABLE
     return ServiceError(status, f"{what} of the model {found.name} cannot be read: {error.strerror}")
+
+
+def _require_readable(directory: int) -> None:
+    """Raises OSError if a folder cannot be read."""
+    os.listdir(directory)
 
 
 def _entries(directory: int) -> Iterator[str]:

@@ -23,6 +23,7 @@ from neurald.hal.process.memory.heap import HeapTrimmer
 from neurald.hal.records import replace
 from neurald.hal.rpc.transport.tls_files import TlsFiles
 from neurald.service.inference.models.registry import Registry
+from neurald.service.inference.models.repository_polling import RepositoryPolling
 from neurald.service.inference.models.worker_pool import WorkerPool
 from neurald.service.inference.repository.folders import Repository
 from neurald.service.inference.server.admission.header_forwarding import ForwardedHeaders
@@ -123,7 +124,8 @@ class FrontEnd:
             if settings.socket:
                 listener = LaneListener(Path(settings.socket), registry)
                 cleanup.callback(listener.close)
-            loading = asyncio.create_task(self._load(registry, calls))
+            polling = RepositoryPolling(registry, repository, settings.load)
+            loading = asyncio.create_task(self._load(registry, calls, polling))
             cleanup.callback(loading.cancel)
             reporting = asyncio.create_task(self._report(registry, calls, report, collector))
             cleanup.callback(reporting.cancel)
@@ -132,10 +134,16 @@ class FrontEnd:
             # New calls are refused, running ones end.
             calls.is_open = False
 
-    async def _load(self, registry: Registry, calls: Calls) -> None:
+    async def _load(self, registry: Registry, calls: Calls, polling: RepositoryPolling) -> None:
+        """Loads models at the start, and, if it is wanted, whenever the repository changes."""
         try:
+            if self._settings.poll_s:
+                await polling.note()
             await registry.load_all(self._settings.load)
             calls.is_open = True
+            while self._settings.poll_s:
+                await asyncio.sleep(self._settings.poll_s)
+                await polling.look()
         except Exception:
             logger.exception("the models cannot be loaded")
             self.stop()

@@ -17,6 +17,7 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True):
         repositories: folders of models.
         load: names of the models to load at the start; None for all.
         allow_control: whether clients may load and unload models.
+        poll_s: how often models are loaded and unloaded as the repository changes; 0 for never.
         allow_client_shm: whether clients on this host may name shared memory.
         http_restricted_api, grpc_restricted_protocol: see `Restrictions`.
         http_header_forward_pattern, grpc_header_forward_pattern: see `ForwardedHeaders`.
@@ -37,6 +38,7 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True):
     repositories: tuple[str, ...] = ()
     load: tuple[str, ...] | None = None
     allow_control: bool = True
+    poll_s: float = 0.0
     allow_client_shm: bool = False
     http_restricted_api: tuple[str, ...] = ()
     grpc_restricted_protocol: tuple[str, ...] = ()

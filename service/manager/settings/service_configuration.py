@@ -19,7 +19,8 @@ OPTIONS: Final = {
     "web": "--web",
     "repositories": "--repository",
     "load_models": "--load-model",
-    "model_control": "--no-model-control",
+    "model_control_mode": "--model-control-mode",
+    "repository_poll_s": "--repository-poll-secs",
     "allow_client_shm": "--allow-client-shm",
     "http_restricted_api": "--http-restricted-api",
     "grpc_restricted_protocol": "--grpc-restricted-protocol",
@@ -29,6 +30,17 @@ OPTIONS: Final = {
     "auth_token_file": "--auth-token-file",
     "insecure": "--insecure",
 }
+#: Among the names of models to load at the start: all models of the repository.
+ALL_MODELS: Final = "*"
+#: Modes of model control, with Triton's names: nobody loads models after the start; clients do, and
+#: choose which; the repository is looked at again and again. By default clients do, and all models
+#: are loaded at the start.
+DEFAULT_MODE: Final = ""
+NONE: Final = "none"
+EXPLICIT: Final = "explicit"
+POLL: Final = "poll"
+MODES: Final = (NONE, EXPLICIT, POLL)
+_MAX_POLL_S: Final = 86_400.0
 LIMIT_OPTION: Final = "--service-limit"
 TRACE_OPTION: Final = "--trace-config"
 _TRACE_LEVELS: Final = ("OFF", "TIMESTAMPS", "TENSORS")
@@ -87,7 +99,8 @@ class ServiceTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     web: str | None = None
     repositories: tuple[str, ...] | None = None
     load_models: tuple[str, ...] | None = None
-    model_control: bool | None = None
+    model_control_mode: str | None = None
+    repository_poll_s: float | None = None
     allow_client_shm: bool | None = None
     http_restricted_api: tuple[str, ...] | None = None
     grpc_restricted_protocol: tuple[str, ...] | None = None
@@ -107,8 +120,10 @@ class ServiceConfiguration(msgspec.Struct, frozen=True, kw_only=True):
         grpc, http: addresses to listen at, `host:port`.
         web: the address of the live page. Without any of the three there is no service.
         repositories: folders of models.
-        load_models: names of the models to load at the start; empty for all.
-        model_control: whether clients may load and unload models.
+        load_models: names of the models to load at the start; `*` is all, and so is none unless
+            the mode is `explicit`.
+        model_control_mode: one of `MODES`, or `DEFAULT_MODE`.
+        repository_poll_s: how often the repository is looked at in the mode `poll`.
         allow_client_shm: whether clients may name shared memory.
         http_restricted_api, grpc_restricted_protocol: groups of calls that need a header.
         http_header_forward_pattern, grpc_header_forward_pattern: names of headers that become
@@ -125,7 +140,8 @@ class ServiceConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     web: str = ""
     repositories: tuple[str, ...] = ()
     load_models: tuple[str, ...] = ()
-    model_control: bool = True
+    model_control_mode: str = DEFAULT_MODE
+    repository_poll_s: float = 15.0
     allow_client_shm: bool = False
     http_restricted_api: tuple[str, ...] = ()
     grpc_restricted_protocol: tuple[str, ...] = ()
@@ -175,6 +191,7 @@ def chosen_service(
             raise BadData(
                 f"{_source(choice, f'limits.{field.name}')} is {value!r}; a positive number is expected"
             )
+    _check_model_control(choice, values["model_control_mode"], values["repository_poll_s"])
     trace = _chosen(choice, "trace", plain.trace, (TRACE_OPTION, flags.trace), from_file.trace)
     _check_trace(choice, trace)
     found = ServiceConfiguration(**values, limits=limits, trace=trace)
@@ -225,6 +242,18 @@ def _chosen(
 
 def _source(choice: SettingChoice, key: str) -> str:
     return f"service.{key} ({choice.sources[key]})"
+
+
+def _check_model_control(choice: SettingChoice, mode: str, poll_s: float) -> None:
+    if mode not in (DEFAULT_MODE, *MODES):
+        raise BadData(
+            f"{_source(choice, 'model_control_mode')} is {mode!r}; one of {', '.join(MODES)} is expected"
+        )
+    if not 0 < poll_s <= _MAX_POLL_S:
+        raise BadData(
+            f"{_source(choice, 'repository_poll_s')} is {poll_s:g}; seconds above 0, up to {_MAX_POLL_S:g}, are "
+            "expected"
+        )
 
 
 def _check_trace(choice: SettingChoice, trace: TraceConfiguration) -> None:

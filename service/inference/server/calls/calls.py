@@ -114,14 +114,23 @@ class Calls:
 
     def statistics(self, name: str, version: str) -> Any:
         """Returns a ModelStatisticsResponse; raises ServiceError if there is no such model."""
-        if name:
-            versions = self.registry.versions_of(name)
+        chosen = self.registry.served() if not name else self._served(name, version)
+        return message_type("ModelStatisticsResponse")(model_stats=[_statistics(each) for each in chosen])
+
+    def _served(self, name: str, version: str) -> list[ServedVersion]:
+        """Returns a version of a model, or all; what is missing is named in Triton's words."""
+        versions = self.registry.versions_of(name)
+        try:
             chosen = [self.registry.find(name, version)]
             if not version:
                 chosen = [self.registry.find(name, str(each)) for each in versions] or chosen
-        else:
-            chosen = self.registry.served()
-        return message_type("ModelStatisticsResponse")(model_stats=[_statistics(each) for each in chosen])
+        except ServiceError as error:
+            if error.status is not Status.NOT_FOUND:
+                raise
+            what = "model version is not available for model " if versions else "model "
+            rest = "" if versions else " is not available"
+            raise ServiceError(Status.INVALID, f"requested {what}{quoted(name)}{rest}") from None
+        return chosen
 
     # The repository.
 

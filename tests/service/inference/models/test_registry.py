@@ -298,6 +298,29 @@ def test_names_of_clients_are_not_remembered_without_end(
     asyncio.run(check())
 
 
-def registry_of(folder: Path, given_bytes: int = 1 << 20) -> Registry:
+def test_a_model_of_two_repositories_is_not_guessed(tmp_path: Path) -> None:
+    folders = [tmp_path / "first", tmp_path / "second"]
+    for folder in folders:
+        folder.mkdir()
+        zoo.write_plain(folder, "same", zoo.reshaping())
+
+    async def check() -> None:
+        models = registry_of(*folders)
+        reason = "model appears in two or more repositories"
+        assert [(each.name, each.state, each.reason) for each in models.index()] == [
+            ("same", "UNAVAILABLE", reason)
+        ]
+        with pytest.raises(
+            ServiceError, match=f"failed to load 'same', failed to poll from model repository: {reason}"
+        ):
+            await models.load("same")
+        await models.load_all(None)
+        assert not models.is_ready
+        assert reason in models.statuses()[0].reason
+
+    asyncio.run(check())
+
+
+def registry_of(*folders: Path, given_bytes: int = 1 << 20) -> Registry:
     workers = WorkerPool(WorkerOptions())
-    return Registry(Repository([folder]), workers, queue_size=1, load_s=1.0, given_bytes=given_bytes)
+    return Registry(Repository(folders), workers, queue_size=1, load_s=1.0, given_bytes=given_bytes)

@@ -117,15 +117,24 @@ def test_configurations_that_are_no_text_are_refused(repository: Repository, roo
         repository.config_text(found)
 
 
-def test_the_first_folder_hides_models_of_others(root: Path, tmp_path: Path) -> None:
-    (tmp_path / "second").mkdir()
-    (tmp_path / "second/plain.tflite").write_bytes(b"second")
-    (tmp_path / "second/more.tflite").write_bytes(b"more")
-    both = Repository([root, tmp_path / "second"])
+def test_models_of_two_folders_are_told_from_those_of_one(root: Path, tmp_path: Path) -> None:
+    second = tmp_path / "second"
+    second.mkdir()
+    (second / "plain.tflite").write_bytes(b"second")
+    (second / "more.tflite").write_bytes(b"more")
+    both = Repository([root, second, root, second])
     found = both.models()
-    assert content(both.open_model(found["plain"], 1, "")) == b"plain"
+    assert {name for name, each in found.items() if each.is_ambiguous} == {"plain"}
     assert content(both.open_model(found["more"], 1, "")) == b"more"
+    states = both.states()
+    (second / "plain.tflite").unlink()
+    assert not both.find("plain").is_ambiguous
+    now = both.states()
+    assert {name for name in states if states[name] != now[name]} == {"plain"}
     both.close()
+
+
+def test_missing_folders_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BadState, match="missing"):
         Repository([tmp_path / "missing"])
 

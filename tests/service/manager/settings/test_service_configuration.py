@@ -30,7 +30,7 @@ drain_s = 7
 grpc = "8001"
 repositories = ["/models", "~/models"]
 load_models = ["a"]
-model_control = false
+model_control_mode = "none"
 allow_client_shm = true
 [service.limits]
 queue = 5
@@ -52,7 +52,7 @@ def test_the_file_decides_what_is_served(file: Path) -> None:
         grpc="8001",
         repositories=("/models", str(Path("~/models").expanduser())),
         load_models=("a",),
-        model_control=False,
+        model_control_mode="none",
         allow_client_shm=True,
         limits=ServiceLimits(queue=5, load_s=2.5),
     )
@@ -68,12 +68,12 @@ def test_the_file_decides_what_is_served(file: Path) -> None:
 def test_the_command_line_comes_first(file: Path) -> None:
     flags = Flags(
         service=ServiceTable(
-            http="0", model_control=True, repositories=("here",), limits=parsed_limits(["queue=9"])
+            http="0", model_control_mode="poll", repositories=("here",), limits=parsed_limits(["queue=9"])
         )
     )
     found = load_configuration(file, flags)
     assert (found.service.grpc, found.service.http) == ("8001", "0")
-    assert (found.service.repositories, found.service.model_control) == (("here",), True)
+    assert (found.service.repositories, found.service.model_control_mode) == (("here",), "poll")
     assert (found.service.limits.queue, found.service.limits.load_s) == (9, 2.5)
     for name, source in (
         ("http", "--http"),
@@ -83,6 +83,39 @@ def test_the_command_line_comes_first(file: Path) -> None:
         ("limits.load_s", str(file)),
     ):
         assert found.sources[f"service.{name}"] == source
+
+
+@sweep(
+    ("mode", "load_models", "load", "allow_control", "poll_s"),
+    [
+        ("", (), None, True, 0),
+        ("", ("a",), ("a",), True, 0),
+        ("none", (), None, False, 0),
+        ("explicit", (), (), True, 0),
+        ("explicit", ("a", "*"), None, True, 0),
+        ("poll", (), None, False, 2.5),
+        ("poll", ("a",), ("a",), False, 2.5),
+    ],
+)
+def test_modes_of_model_control_are_those_of_triton(
+    file: Path,
+    mode: str,
+    load_models: tuple[str, ...],
+    load: tuple[str, ...] | None,
+    allow_control: bool,
+    poll_s: float,
+) -> None:
+    file.write_text("")
+    table = ServiceTable(
+        grpc="1",
+        repositories=("a",),
+        load_models=load_models,
+        model_control_mode=mode,
+        repository_poll_s=2.5,
+    )
+    settings = service_settings(load_configuration(file, Flags(service=table)))
+    assert settings is not None
+    assert (settings.load, settings.allow_control, settings.poll_s) == (load, allow_control, poll_s)
 
 
 def test_without_an_address_nothing_is_served(file: Path) -> None:
@@ -113,7 +146,12 @@ def test_without_an_address_nothing_is_served(file: Path) -> None:
             r"service.repositories \(.*\) has 'models'; an absolute path",
         ),
         ("[service]\ntls = 'certificate'", r"service.tls \(.*\) has 'certificate'; an absolute path"),
-        ("[service]\nmodel_control = 'no'", "service.model_control is a string; true or false is expected"),
+        (
+            "[service]\nmodel_control_mode = 'no'",
+            r"service.model_control_mode \(.*neurald.toml\) is 'no'; one of none, explicit, poll is expected",
+        ),
+        ("[service]\nrepository_poll_s = 0", r"repository_poll_s \(.*\) is 0; seconds above 0, up to 86400,"),
+        ("[service]\nrepository_poll_s = nan", "is nan; seconds above 0"),
         ("[service]\nbatching = true", "'service.batching' is not a setting; there are allow_client_shm"),
     ],
 )

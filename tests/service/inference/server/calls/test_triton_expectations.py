@@ -410,6 +410,22 @@ def test_classes_of_strings(serving: Serving) -> None:
             client.infer("texts", [tensor], outputs=[module.InferRequestedOutput("y", class_count=2)])
 
 
+def test_statistics_of_what_is_not_served(serving: Serving) -> None:
+    for module, place, status in (
+        (triton_grpc, serving.grpc, r"\[StatusCode\.INVALID_ARGUMENT\]"),
+        (triton_http, serving.http, r"\[400\]"),
+    ):
+        with module.InferenceServerClient(place) as client:
+            for arguments, words in (
+                (("none",), "requested model 'none' is not available"),
+                (("none", "1"), "requested model 'none' is not available"),
+                (("same", "9"), "requested model version is not available for model 'same'"),
+                (("same", "x"), "failed to get model version from specified version string 'x'"),
+            ):
+                with pytest.raises(InferenceServerException, match=f"{status} {words}"):
+                    client.get_inference_statistics(*arguments)
+
+
 def test_regions_that_cannot_be_registered(serving: Serving) -> None:
     with triton_grpc.InferenceServerClient(serving.grpc) as client:
         unopened = r"\[StatusCode\.INVALID_ARGUMENT\] Unable to open shared memory region: '/neurald_none'"
