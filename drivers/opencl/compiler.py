@@ -7,6 +7,7 @@ program text.
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -31,6 +32,7 @@ from neurald.drivers.opencl.codegen.program_text import KernelTexts, kernel_name
 from neurald.drivers.opencl.codegen.render import render
 from neurald.drivers.opencl.kernels.attention import attention
 from neurald.drivers.opencl.kernels.attention.appended import read_appended
+from neurald.drivers.opencl.kernels.equal_kernels import EqualKernels
 from neurald.drivers.opencl.kernels.fused.chains import KernelChain, chains_of
 from neurald.drivers.opencl.kernels.gemm import warpgroup_pipeline
 from neurald.drivers.opencl.kernels.gemm.split_k import clearing_source
@@ -174,19 +176,29 @@ def _compiled(
     graph = lowered_graph(
         model, input_shapes, facts, precision, kernel_set=kernel_set, require_wanted=require_wanted
     )
-    fused = fused_graph(graph, facts, precision, is_fused=is_fused, kernel_set=kernel_set)
+    equal = EqualKernels()
+    fused = fused_graph(graph, facts, precision, is_fused=is_fused, kernel_set=kernel_set, equal=equal)
     kernels = tuple(kernel for kernel in fused.kernels if kernel.output.count)
     is_large = is_large_step(kernels)
     sources: list[Sequence[Source]] = []
     for number, kernel in enumerate(kernels):
         require_wanted(f"before the code of kernel {number} of {len(kernels)}")
-        special = kernel_set is not KernelSet.GENERIC and candidates(
-            kernel, facts, relaxed=precision is Precision.F16, has_workspace=True, is_large=is_large
+        special = kernel_set is not KernelSet.GENERIC and equal.sources(
+            "kernel",
+            (kernel,),
+            partial(
+                candidates,
+                kernel,
+                facts,
+                relaxed=precision is Precision.F16,
+                has_workspace=True,
+                is_large=is_large,
+            ),
         )
-        sources.append(special or (render(kernel),))
+        sources.append(special or equal.sources("generic kernel", (kernel,), partial(_generic, kernel)))
     chosen = choose(
         sources,
-        chains_of(fused, kernels, facts) if kernel_set is KernelSet.ALL else (),
+        chains_of(fused, kernels, facts, equal) if kernel_set is KernelSet.ALL else (),
     )
     used = [(kernel, source) for kernel, source in zip(kernels, chosen, strict=True) if source is not None]
     used, reserved = _with_clearing_kernels(used)
@@ -199,6 +211,11 @@ def _compiled(
     )
     compiled = _assembled(model, assignment, used, facts)
     return compiled, _unsupported_reason(compiled.executable, facts)
+
+
+def _generic(kernel: Kernel) -> Sequence[Source]:
+    """Returns the only source of a kernel that has no special ones."""
+    return (render(kernel),)
 
 
 def lowered_graph(
@@ -245,6 +262,7 @@ def fused_graph(
     *,
     is_fused: bool,
     kernel_set: KernelSet,
+    equal: EqualKernels,
     join: Callable[[FusedGraph], FusedGraph] | None = None,
 ) -> FusedGraph:
     """Returns the kernels of a graph.
@@ -252,6 +270,7 @@ def fused_graph(
     Args:
         graph: see `lowered_graph`.
         facts, precision, is_fused, kernel_set: see `compile_model`.
+        equal: knows what was decided about equal kernels.
         join: computes parts of concatenations in place; None for a graph without extents.
     """
     fused = fuse(graph, enabled=is_fused, is_row_wise=lambda _: True, recomputes=True)
@@ -265,12 +284,17 @@ def fused_graph(
         return fused
     if kernel_set is KernelSet.ALL and not facts.is_cpu and facts.images is None:
         fused = stack_products(fused, alignment=_ALIGNED.read_bytes)
-    fused = merge_attention(fused, lambda kernel: attention.fits(kernel, facts))
-    fused = read_appended(fused, lambda kernel: attention.fits(kernel, facts))
+
+    def is_attention(kernel: Kernel) -> bool:
+        return attention.fits(kernel, facts)
+
+    def is_product_of_rows(kernel: Kernel) -> bool:
+        return warpgroup_pipeline.product_of_rows(kernel, facts) is not None
+
+    fused = merge_attention(fused, lambda kernel: equal.verdict(kernel, is_attention))
+    fused = read_appended(fused, lambda kernel: equal.verdict(kernel, is_attention))
     if kernel_set is KernelSet.ALL and is_large_step(fused.kernels):
-        return fold_normalisations(
-            fused, lambda kernel: warpgroup_pipeline.product_of_rows(kernel, facts) is not None
-        )
+        return fold_normalisations(fused, lambda kernel: equal.verdict(kernel, is_product_of_rows))
     return fused
 
 

@@ -21,6 +21,7 @@ from neurald.drivers.opencl.codegen.program_text import KernelTexts, kernel_name
 from neurald.drivers.opencl.codegen.render import render
 from neurald.drivers.opencl.codegen.run_time_extents import reads_extents
 from neurald.drivers.opencl.compiler import ALIGNMENT, fused_graph, joined, lowered_graph
+from neurald.drivers.opencl.kernels.equal_kernels import EqualKernels
 from neurald.drivers.opencl.kernels.kernel_set import KernelSet
 from neurald.drivers.opencl.kernels.select import candidates
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
@@ -143,6 +144,7 @@ def _attempted(
         precision,
         is_fused=is_fused,
         kernel_set=kernel_set,
+        equal=EqualKernels(),
         join=lambda fused: attempts.make(scope, _JOINING, lambda: joined(fused)) or fused,
     )
     chosen = []

@@ -7,12 +7,14 @@ the product of few rows that is its only reader; or a product with the moments o
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice, pairwise, zip_longest
 
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.lazy_sources import LazySources
+from neurald.drivers.opencl.kernels.equal_kernels import EqualKernels
 from neurald.drivers.opencl.kernels.fused import bottleneck, pair, tensor_bottleneck
 from neurald.drivers.opencl.kernels.gemm import gemv_stream, warpgroup_pipeline
 from neurald.drivers.opencl.kernels.normalised.row_moments import measured_matrix
@@ -42,7 +44,9 @@ class KernelChain:
     is_likely: bool
 
 
-def chains_of(graph: FusedGraph, kernels: Sequence[Kernel], facts: DeviceFacts) -> tuple[KernelChain, ...]:
+def chains_of(
+    graph: FusedGraph, kernels: Sequence[Kernel], facts: DeviceFacts, equal: EqualKernels
+) -> tuple[KernelChain, ...]:
     """Returns the chains among the kernels of a graph, the longer ones last.
 
     No two pairs share a kernel.
@@ -51,13 +55,14 @@ def chains_of(graph: FusedGraph, kernels: Sequence[Kernel], facts: DeviceFacts) 
         graph: the graph with the kernels.
         kernels: the kernels in the order in which they run.
         facts: the device; on CPUs there are no chains.
+        equal: knows the sources of equal kernels.
     """
     if facts.is_cpu:
         return ()
     readers = _only_readers(graph, kernels)
-    pairs, blocks = [*_products_with_moments(graph, kernels, facts)], []
+    pairs, blocks = [*_products_with_moments(graph, kernels, facts, equal)], []
     for position, following in readers.items():
-        streamed = _streamed(graph, kernels[position], kernels[following], facts)
+        streamed = _streamed(graph, kernels[position], kernels[following], facts, equal)
         if streamed:
             pairs.append(KernelChain(members=(position, following), sources=streamed, is_likely=True))
             continue
@@ -75,40 +80,47 @@ def chains_of(graph: FusedGraph, kernels: Sequence[Kernel], facts: DeviceFacts) 
 
 
 def _products_with_moments(
-    graph: FusedGraph, kernels: Sequence[Kernel], facts: DeviceFacts
+    graph: FusedGraph, kernels: Sequence[Kernel], facts: DeviceFacts, equal: EqualKernels
 ) -> Iterator[KernelChain]:
     """Yields the chains of a product and the kernel behind it that computes moments of its rows."""
     for position, (first, second) in enumerate(pairwise(kernels)):
         matrix = measured_matrix(second)
         if matrix is None or graph.aliases.get(matrix, matrix) is not first.output:
             continue
-        product = warpgroup_pipeline.product_of_rows(first, facts)
-        if product is None or product.batches > 1:
-            continue
-        operations = tuple(sorted({*first.operations, *second.operations}))
-        sources = warpgroup_pipeline.candidates(
-            replace(first, operations=operations),
-            product,
-            facts,
-            relaxed=True,
-            has_workspace=True,
-            moments=second.output,
+        sources = equal.sources(
+            "product with moments", (first, second), partial(_with_moments, first, second, facts)
         )
-        yield KernelChain(
-            members=(position, position + 1),
-            sources=LazySources(islice(sources, warpgroup_pipeline.MAX_CANDIDATES)),
-            is_likely=True,
-        )
+        if sources:
+            yield KernelChain(members=(position, position + 1), sources=sources, is_likely=True)
 
 
-def _streamed(graph: FusedGraph, first: Kernel, second: Kernel, facts: DeviceFacts) -> Sequence[Source]:
+def _with_moments(first: Kernel, second: Kernel, facts: DeviceFacts) -> Sequence[Source]:
+    """Returns the best ways to compute a product together with the moments of its rows."""
+    product = warpgroup_pipeline.product_of_rows(first, facts)
+    if product is None or product.batches > 1:
+        return ()
+    operations = tuple(sorted({*first.operations, *second.operations}))
+    sources = warpgroup_pipeline.candidates(
+        replace(first, operations=operations),
+        product,
+        facts,
+        relaxed=True,
+        has_workspace=True,
+        moments=second.output,
+    )
+    return LazySources(islice(sources, warpgroup_pipeline.MAX_CANDIDATES))
+
+
+def _streamed(
+    graph: FusedGraph, first: Kernel, second: Kernel, facts: DeviceFacts, equal: EqualKernels
+) -> Sequence[Source]:
     """Returns every way to compute a product of rows together with these rows."""
     if second.contraction is None:
         return ()
     left = second.contraction.inputs[0]
     if graph.aliases.get(left, left) is not first.output or graph.starts.get(left, 0):
         return ()
-    return gemv_stream.chained(first, second, facts)
+    return equal.sources("streamed", (first, second), lambda: gemv_stream.chained(first, second, facts))
 
 
 def _pair(first: Kernel, second: Kernel, facts: DeviceFacts) -> Sequence[Source]:

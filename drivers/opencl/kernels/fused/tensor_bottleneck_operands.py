@@ -111,7 +111,7 @@ def _int8_taps(convolution: DepthwiseConvolution) -> Value | None:
 
     An additional last row holds the initial accumulator of each channel.
     """
-    weights, zero = convolution.weights, convolution.weights_zero
+    weights, zero, input_zero = convolution.weights, convolution.weights_zero, convolution.input_zero
     if weights.constant is None or weights.type not in (Scalar.INT8, Scalar.UINT8):
         return None
     plain = weights.constant.astype(np.int64) - zero
@@ -122,10 +122,10 @@ def _int8_taps(convolution: DepthwiseConvolution) -> Value | None:
         channels = plain.shape[-1]
         taps = padded(plain.astype(np.int8).reshape(-1, channels), 0, 4, 0)
         words = np.ascontiguousarray(taps.reshape(-1, 4, channels).transpose(0, 2, 1)).view(np.int32)
-        start = -convolution.input_zero * plain.reshape(-1, channels).sum(axis=0)
+        start = -input_zero * plain.reshape(-1, channels).sum(axis=0)
         return np.concatenate([words[:, :, 0], start[None].astype(np.int32)])
 
-    return packed(weights, ("words of taps", zero, convolution.input_zero), pack)
+    return packed(weights, ("words of taps", zero, input_zero), pack)
 
 
 def weight_fragments(right: Value, columns: int, steps: int) -> Value:

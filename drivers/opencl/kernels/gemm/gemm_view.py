@@ -205,12 +205,11 @@ def _of_convolution(contraction: Convolution) -> GemmView:
     )
     line = (taps_x * depth, contraction.stride[1] * depth, width * depth) if is_inside else (depth,)
     if is_constant:
+        zero = contraction.weights_zero
         weights = packed(
             weights,
-            ("by depth", groups, contraction.weights_zero),
-            lambda array: padded(
-                array.reshape(groups, each, total).transpose(0, 2, 1), 2, 4, contraction.weights_zero
-            ),
+            ("by depth", groups, zero),
+            lambda array: padded(array.reshape(groups, each, total).transpose(0, 2, 1), 2, 4, zero),
         )
     return GemmView(
         left=contraction.input,

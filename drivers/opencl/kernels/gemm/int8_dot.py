@@ -189,9 +189,11 @@ def _right(product: GemmView) -> _RightMatrix | None:
     if wide.min() >= -128 and wide.max() <= 127:
         is_signed, zero = True, 0
 
+    left_zero, right_zero = product.left_zero, product.right_zero
+    less = right_zero - zero
+
     def words(array: np.ndarray) -> np.ndarray:
         """Packs (batch, k, n) as (batch, word, n); elements beyond the depth are zero points."""
-        less = product.right_zero - zero
         bytes_ = (array.reshape(-1, *array.shape[-2:]).astype(np.int16) - less).astype(
             np.int8 if is_signed else np.uint8
         )
@@ -201,15 +203,15 @@ def _right(product: GemmView) -> _RightMatrix | None:
         return np.ascontiguousarray(along).view(np.uint32).reshape(along.shape[:-1])
 
     def corrections(array: np.ndarray) -> np.ndarray:
-        sums = (array.reshape(-1, *array.shape[-2:]).astype(np.int64) - product.right_zero).sum(axis=1)
-        return np.asarray((sums * product.left_zero).astype(np.int32))
+        sums = (array.reshape(-1, *array.shape[-2:]).astype(np.int64) - right_zero).sum(axis=1)
+        return np.asarray((sums * left_zero).astype(np.int32))
 
-    layout = ("words", product.right_zero)
+    layout = ("words", right_zero)
     return _RightMatrix(
         value=packed(value, layout, words),
         is_signed=is_signed,
         zero=zero,
-        corrections=packed(value, (*layout, product.left_zero), corrections) if product.left_zero else None,
+        corrections=packed(value, (*layout, left_zero), corrections) if left_zero else None,
     )
 
 

@@ -16,6 +16,7 @@ from neurald.drivers.compiler.frontend.graph_builder import build_graph
 from neurald.drivers.compiler.passes import transform
 from neurald.drivers.compiler.passes.fusion.fusion import fuse
 from neurald.drivers.opencl.compiler import compile_model
+from neurald.drivers.opencl.kernels.equal_kernels import EqualKernels
 from neurald.drivers.opencl.kernels.fused.chains import KernelChain, chains_of
 from neurald.drivers.opencl.kernels.gemm import warpgroup, warpgroup_pipeline
 from neurald.drivers.opencl.kernels.normalised.folding import fold_normalisations
@@ -78,7 +79,7 @@ def pairs(model: Model, facts: DeviceFacts) -> tuple[KernelChain, ...]:
     graph = build_graph(model, {})
     transform(graph)
     fused = fuse(graph, enabled=True, is_row_wise=lambda _: True)
-    return pairs_among(chains_of(fused, fused.kernels, facts))
+    return pairs_among(chains_of(fused, fused.kernels, facts, EqualKernels()))
 
 
 def chain(seed: int, *, length: int = 3, channels: int = 8) -> Model:
@@ -205,11 +206,11 @@ def test_products_compute_the_moments_of_their_rows(opencl: DeviceContext) -> No
         )
         product, moments, *_ = fused.kernels
         assert measured_matrix(moments) is product.output
-        (chain,) = chains_of(fused, fused.kernels, facts)
+        (chain,) = chains_of(fused, fused.kernels, facts, EqualKernels())
         assert chain.members == (0, 1)
         assert chain.is_likely
         for source in chain.sources:
             assert [source.arguments[each] for each in source.written] == [product.output, moments.output]
             assert source.operations == tuple(sorted({*product.operations, *moments.operations}))
         others = replace(facts, compute_capability=(8, 0))
-        assert not chains_of(fused, fused.kernels, others)
+        assert not chains_of(fused, fused.kernels, others, EqualKernels())

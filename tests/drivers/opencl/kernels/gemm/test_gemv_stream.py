@@ -14,6 +14,7 @@ from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.fusion.fusion import fuse
+from neurald.drivers.opencl.kernels.equal_kernels import EqualKernels
 from neurald.drivers.opencl.kernels.fused.chains import KernelChain, chains_of
 from neurald.drivers.opencl.kernels.gemm import gemv_stream
 from neurald.drivers.opencl.kernels.gemm.gemm_view import gemm_view
@@ -116,7 +117,7 @@ def normalised_product(
 
 def chains(graph: Graph, facts: DeviceFacts) -> tuple[KernelChain, ...]:
     fused = fuse(graph, is_row_wise=lambda _: True)
-    return chains_of(fused, fused.kernels, facts)
+    return chains_of(fused, fused.kernels, facts, EqualKernels())
 
 
 @pytest.mark.parametrize("kind", [Scalar.FLOAT32, Scalar.FLOAT16], ids=lambda kind: kind.name)
