@@ -43,6 +43,7 @@ from neurald.drivers.compiler.ir.traversal import rewrite, substitute
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.memory.array_copies import copy_arrays
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
+from neurald.drivers.opencl.platform.native_halves import convert
 from neurald.hal.records import replace
 
 #: Limit on the values that an element is selected among, if a kernel selects it once more.
@@ -155,7 +156,7 @@ def _converted_factors(graph: Graph) -> dict[Value, Value]:
         if value.constant is not None and value.type is Scalar.FLOAT32:
             copies.append((np.empty(value.shape, np.float16), value.constant))
             found[value] = Value(value.shape, Scalar.FLOAT16, copies[-1][0], value.name)
-    copy_arrays(copies)
+    copy_arrays(copies, convert)
     return found
 
 

@@ -34,6 +34,7 @@ from neurald.drivers.compiler.ir.traversal import loads, rewrite, substitute, wa
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.kernels.normalised.normalisation import Normalisation, Term, normalisation
 from neurald.drivers.opencl.kernels.normalised.row_moments import MOMENT_COLUMNS, moments_kernel
+from neurald.drivers.opencl.platform.native_halves import converted
 from neurald.hal.records import replace
 
 #: The exponent of the largest scaled weight, which leaves 22 binary orders to the least normal one.
@@ -237,10 +238,11 @@ def _column(kernel: Kernel, products: Value) -> tuple[Expression, ...]:
 
 
 def _by_column(node: MatrixProduct) -> np.ndarray:
-    """Returns the constant right matrix as (…, column, depth)."""
+    """Returns the numbers of the constant right matrix as (…, column, depth)."""
     array = node.right.constant
     assert array is not None  # noqa: S101 - see `_scaled_weights`
-    return array.swapaxes(-1, -2) if node.right_transposed else array
+    numbers = converted(array, np.float32)
+    return numbers.swapaxes(-1, -2) if node.right_transposed else numbers
 
 
 def _scaled_weights(node: MatrixProduct, scaled: Term) -> tuple[Value, float] | None:
@@ -256,15 +258,16 @@ def _scaled_weights(node: MatrixProduct, scaled: Term) -> tuple[Value, float] | 
     columns = scaled.columns.astype(np.float32)
     factors = columns[:, None] if node.right_transposed else columns
     with np.errstate(over="ignore", invalid="ignore"):
-        products = array.astype(np.float32) * factors
-        largest = float(np.max(np.abs(products), initial=0.0))
+        products = converted(array, np.float32)
+        products *= factors
+        largest = max(float(np.max(products, initial=0.0)), -float(np.min(products, initial=0.0)))
     if not math.isfinite(largest):
         return None
     scale = math.ldexp(1.0, _EXPONENT - math.frexp(largest)[1]) if largest else 1.0
     if not math.isfinite(scale) or not math.isfinite(1.0 / scale):
         return None
     products *= np.float32(scale)
-    value = Value(array.shape, Scalar.FLOAT16, products.astype(np.float16), node.right.name)
+    value = Value(array.shape, Scalar.FLOAT16, converted(products, np.float16), node.right.name)
     return value, 1.0 / scale
 
 
@@ -272,10 +275,10 @@ def _products(node: MatrixProduct, right: Value, term: Term, scaled: Term, scale
     """Returns the products of the numbers for columns of a term with the weights: (…, column)."""
     factor = _common_factor(term.columns, scaled.columns)
     if factor is not None:
-        rounded = _by_column(replace(node, right=right)).sum(axis=-1, dtype=np.float32)
+        rounded = _by_column(replace(node, right=right)).sum(axis=-1)
         array = rounded.astype(np.float64) * (scale * factor)
     else:
-        array = _by_column(node).astype(np.float32) @ term.columns.astype(np.float32)
+        array = _by_column(node) @ term.columns.astype(np.float32)
     numbers = array.astype(np.float32)
     return Value(numbers.shape, Scalar.FLOAT32, numbers, node.right.name)
 

@@ -30,6 +30,16 @@ def test_nothing_is_copied() -> None:
     copy_arrays([])
 
 
+def test_parts_are_copied_as_the_caller_wants() -> None:
+    def negate(target: np.ndarray, source: np.ndarray) -> None:
+        np.negative(source, out=target)
+
+    source = np.arange(3 << 20, dtype=np.float32).reshape(3, -1)
+    target = np.zeros_like(source)
+    copy_arrays([(target, source)], negate)
+    assert np.array_equal(target, -source)
+
+
 _AFTER_MAIN = """
 import sys, threading
 import numpy as np
