@@ -32,7 +32,7 @@ from neurald.hal.records import replace
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Structure:
-    """What kernels compute, apart from the values that they access.
+    """Structure of kernels: all that they compute with, except the values that they access.
 
     Attributes:
         key: the same for kernels that differ only in the values that they access.
