@@ -77,12 +77,14 @@ class _Binding:
     Attributes:
         request: what they were resolved from.
         inputs, outputs: the inputs, and the outputs.
+        are_on_host: whether none of them is a device buffer.
         runs: how many executions have used them, up to `_RUNS_BEFORE_PINNING`.
     """
 
     request: weakref.ref[Request]
     inputs: tuple[int | OpenClBuffer | None, ...]
     outputs: tuple[int | OpenClBuffer, ...]
+    are_on_host: bool
     runs: int = 0
 
 
@@ -259,23 +261,28 @@ class OpenClPreparedModel(InProcessModel):
                 self._pin(binding)
 
         def use(instance: Instance, portions: Portions | None, stops: Callable[[], bool]) -> int | None:
-            return instance.run(binding.inputs, binding.outputs, portions, stops)
+            return instance.run(
+                binding.inputs, binding.outputs, portions, stops, are_on_host=binding.are_on_host
+            )
 
         return self._running.pool.run(use, deadline_s, cancellation)
 
     def _bind(self, request: Request) -> "_Binding":
         """Resolves the inputs and outputs of a request; the result is cached with the request."""
         executable = self.executable
+        inputs = tuple(
+            None if argument.pool is None else self._place(request, argument, port.size_bytes)
+            for port, argument in zip(executable.inputs, request.inputs, strict=True)
+        )
+        outputs = tuple(
+            self._place(request, argument, port.size_bytes)
+            for port, argument in zip(executable.outputs, request.outputs, strict=True)
+        )
         binding = _Binding(
             request=weakref.ref(request),
-            inputs=tuple(
-                None if argument.pool is None else self._place(request, argument, port.size_bytes)
-                for port, argument in zip(executable.inputs, request.inputs, strict=True)
-            ),
-            outputs=tuple(
-                self._place(request, argument, port.size_bytes)
-                for port, argument in zip(executable.outputs, request.outputs, strict=True)
-            ),
+            inputs=inputs,
+            outputs=outputs,
+            are_on_host=not any(isinstance(each, OpenClBuffer) for each in (*inputs, *outputs)),
         )
         if len(self._bindings) >= _BINDING_CACHE_SIZE:
             self._bindings.clear()

@@ -17,6 +17,7 @@ EXPECTED = {
     "chain_models": "the largest difference is 0.0e+00",
     "choose_devices": "with rules: sample-all: 2, cpu: 7",
     "classify_digits": "533 of 540 digits are right",
+    "decode_with_a_cache": "24 steps; the largest difference is",
     "drivers_on_demand": "placed on sample-all@accelerator",
     "litert_program": "533 of 540 digits are right",
     "measure_latency": "cpu@cpu",

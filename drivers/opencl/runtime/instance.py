@@ -200,6 +200,8 @@ class Instance:
         outputs: "Sequence[int | OpenClBuffer]",
         portions: Portions | None = None,
         stops: Callable[[], bool] = lambda: False,
+        *,
+        are_on_host: bool = False,
     ) -> int | None:
         """Runs the step; returns the nanoseconds from the first command to the end of the last.
 
@@ -209,12 +211,14 @@ class Instance:
             outputs: the destination address of each output, or its buffer.
             portions: how the commands are divided, if the execution may be stopped.
             stops: whether to stop; then the result is None and the outputs are undefined.
+            are_on_host: whether no input or output is known to be a buffer, which saves a look at
+                each of them.
 
         Raises:
             OpFailed: a requirement of an operation is violated; the outputs are undefined.
             Error: the device failed.
         """
-        route = self._route_for(inputs, outputs)
+        route = self._on_host if are_on_host else self._route_for(inputs, outputs)
         staging = route.staging
         has_buffers = route is not self._on_host
         try:

@@ -58,10 +58,14 @@ class InstancePool(Generic[_T]):
             )
 
         asked = time.monotonic_ns()
-        with self.instances.using(deadline_s, cancellation) as instance:
+        # A context manager would take longer.
+        instance = self.instances.take(deadline_s, cancellation)
+        try:
             queued_ns = time.monotonic_ns() - asked
             may_stop = deadline_s is not None or cancellation is not None
             elapsed_ns = use(instance, self._portions if may_stop else None, stops)
+        finally:
+            self.instances.give_back(instance)
         if elapsed_ns is None and cancellation is not None:
             cancellation.require_not_cancelled("between kernels")
         if elapsed_ns is None and self._ends:

@@ -6,6 +6,7 @@ get other arguments, which native code sets, and the buffers only grow.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import time
 from collections.abc import Callable, Sequence
@@ -22,6 +23,7 @@ from neurald.drivers.opencl.runtime.portions import Portions
 from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.drivers.opencl.runtime.staging import BufferRange, Staging
 from neurald.hal.accounting.account import reserve
+from neurald.hal.errors import Error
 
 if TYPE_CHECKING:
     import pyopencl as cl
@@ -108,12 +110,12 @@ class OpenInstance:
         used = [
             address for address, port in zip(inputs, sizes.inputs, strict=True) if port.offset is not None
         ]
-        for slot, address in enumerate(used):
-            staging.set_input(slot, address)
-        for slot, address in enumerate(outputs):
-            staging.set_output(slot, address)
-        staging.set_output(len(outputs), self._flags_address)
         try:
+            for slot, address in enumerate(used):
+                staging.set_input(slot, address)
+            for slot, address in enumerate(outputs):
+                staging.set_output(slot, address)
+            staging.set_output(len(outputs), self._flags_address)
             started = time.monotonic_ns()
             if portions is None:
                 self._commands.run(self._queue)
@@ -124,6 +126,9 @@ class OpenInstance:
             elapsed = time.monotonic_ns() - started
             staging.complete()
         except BaseException:
+            # Enqueued commands use the caller's memory.
+            with contextlib.suppress(Error), self._device.state.guard("running kernels", after_launch=True):
+                self._queue.finish()
             staging.forget()
             raise
         if bytes(self._flags) != self._success_flags:

@@ -71,12 +71,11 @@ class _StagedPort:
 
     Attributes:
         slot: the address of the slot; 0 if the transfer is always direct.
-        host: the host address while an execution uses it; otherwise 0.
         is_alone: whether no other one shares the transfer.
         is_large: whether several threads copy it, in pieces.
     """
 
-    __slots__ = ("host", "is_alone", "is_large", "size_bytes", "slot", "transfer")
+    __slots__ = ("is_alone", "is_large", "size_bytes", "slot", "transfer")
 
     def __init__(self, size_bytes: int, transfer: HostTransfer, slot: int, *, is_alone: bool) -> None:
         self.is_alone = is_alone
@@ -84,13 +83,6 @@ class _StagedPort:
         self.size_bytes = size_bytes
         self.transfer = transfer
         self.slot = slot
-        self.host = 0
-
-    def forget(self) -> None:
-        """Drops the host address."""
-        self.host = 0
-        if self.is_alone:
-            self.transfer.address = self.slot
 
 
 class _PinnedArea(NamedTuple):
@@ -138,6 +130,9 @@ class Staging:
         self._limit = 0 if device.facts.is_cpu else max_pinned_bytes
         self._inputs: tuple[_StagedPort, ...] = ()
         self._outputs: tuple[_StagedPort, ...] = ()
+        #: What this execution transfers directly, and where it wants the other outputs.
+        self._direct: list[_StagedPort] = []
+        self._wanted: dict[_StagedPort, int] = {}
         self._whole: dict[int, CommandList] = {}
         self.place(inputs, outputs)
 
@@ -187,6 +182,7 @@ class Staging:
         """
         port = self._inputs[index]
         if not port.slot or isinstance(address, PinnedAddress):
+            self._direct.append(port)
             port.transfer.address = address
             if port.is_large:
                 self._whole[index].run(self._queue, finish=False)
@@ -204,17 +200,18 @@ class Staging:
         """
         port = self._outputs[index]
         if not port.slot or (port.is_alone and isinstance(address, PinnedAddress)):
+            self._direct.append(port)
             port.transfer.address = address
         else:
-            port.host = address
+            self._wanted[port] = address
 
     def complete(self) -> None:
         """Completes the outputs after the queue has finished, and drops the addresses."""
-        for port in self._outputs:
-            if port.host and port.is_large:
-                self._copy_pieces(port, port.host)
-            elif port.host:
-                self._copy(port.host, port.slot, port.size_bytes)
+        for port, host in self._wanted.items():
+            if port.is_large:
+                self._copy_pieces(port, host)
+            else:
+                self._copy(host, port.slot, port.size_bytes)
         self.forget()
 
     def _copy_pieces(self, port: _StagedPort, host: int) -> None:
@@ -248,8 +245,10 @@ class Staging:
 
     def forget(self) -> None:
         """Drops the addresses of a failed execution. Its outputs are undefined."""
-        for port in (*self._inputs, *self._outputs):
-            port.forget()
+        for port in self._direct:
+            port.transfer.address = port.slot
+        self._direct.clear()
+        self._wanted.clear()
 
     def close(self) -> None:
         """Releases the pinned memory. The object cannot be used again."""
@@ -257,6 +256,7 @@ class Staging:
             self._copiers.shutdown()
         for port in (*self._inputs, *self._outputs):
             port.slot = 0
+            port.transfer.address = 0
         self.forget()
         self._release_area()
 

@@ -1,5 +1,6 @@
 """Models compiled for any lengths of their open dimensions compute what references do."""
 
+import contextlib
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -20,11 +21,13 @@ from neurald.drivers.opencl.codegen.render import render
 from neurald.drivers.opencl.device import OpenClDevice
 from neurald.drivers.opencl.open_model import OpenClOpenModel
 from neurald.drivers.opencl.opening import CompiledOpen, compile_open
+from neurald.drivers.opencl.platform.device_facts import DeviceKind
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.precision import Precision
 from neurald.drivers.opencl.runtime.constants import DeviceConstants
 from neurald.drivers.opencl.runtime.open_launches import SizedLaunches
 from neurald.drivers.opencl.runtime.program import BuiltProgram
+from neurald.drivers.opencl.runtime.staging import Staging
 from neurald.drivers.opencl.tuning.build_helper import build_kernels
 from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.device import ExecuteOptions, PrepareOptions
@@ -190,6 +193,38 @@ def test_executions_of_all_sizes_share_memory(opencl: DeviceContext) -> None:
     assert result is not None
     assert not result.is_sufficient
     assert result.output_shapes[0].dimensions == (5, 2)
+
+
+def test_an_interrupted_execution_leaves_no_address(
+    opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next one, of the same instance, writes its own outputs only."""
+    gpu = DeviceContext(replace(opencl.facts, kind=DeviceKind.GPU, images=None))
+    shape, model = (2, 5, 16), attention()
+    this = opened(gpu, model, EXAMPLES["attention"])
+    array = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    expected = this.run_arrays((shape,), [array])
+    assert expected is not None
+    lost_request, (lost,) = request_of(model, [array], [(2, 5, 5)])
+    set_output = Staging.set_output
+
+    def interrupted(staging: Staging, index: int, address: int) -> None:
+        set_output(staging, index, address)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Staging, "set_output", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            this.execute([shape], lost_request, ExecuteOptions())
+    with monkeypatch.context() as patched:
+        # Nor does the next one read it.
+        patched.setattr(Staging, "set_output", lambda *_: None)
+        with contextlib.suppress(OpFailed):
+            this.execute([shape], request_of(model, [array], [(2, 5, 5)])[0], ExecuteOptions())
+    assert (lost == 77).all()
+    found = this.run_arrays((shape,), [array])
+    assert found is not None
+    np.testing.assert_array_equal(found[0], expected[0])
 
 
 @pytest.mark.parametrize(

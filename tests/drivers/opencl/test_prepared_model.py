@@ -56,7 +56,7 @@ def test_a_deadline_passes_while_all_instances_are_busy(
 ) -> None:
     holds, go = threading.Semaphore(0), threading.Event()
 
-    def wait(*_: object) -> int:
+    def wait(*_: object, **__: object) -> int:
         holds.release()
         go.wait(60)
         return 0
@@ -98,7 +98,7 @@ def test_a_lost_device_fails_everything_at_once(opencl: DeviceContext) -> None:
 def test_a_failed_execution_returns_its_instance(
     prepared: OpenClPreparedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object) -> int:
+    def fail(*_: object, **__: object) -> int:
         raise Error("as the test wants it")
 
     request, _ = request_of(model(), random_inputs(model()))
@@ -199,9 +199,9 @@ def test_a_deadline_passes_while_kernels_run(
     request, _ = request_of(model(), random_inputs(model()))
     original = Instance.run
 
-    def slow(instance: Instance, *arguments: Any) -> int | None:
+    def slow(instance: Instance, *arguments: Any, **named: Any) -> int | None:
         time.sleep(0.2)
-        return original(instance, *arguments)
+        return original(instance, *arguments, **named)
 
     with monkeypatch.context() as patched:
         patched.setattr(Instance, "run", slow)

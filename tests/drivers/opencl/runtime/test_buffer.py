@@ -103,6 +103,25 @@ def test_values_stay_on_the_device(device: OpenClDevice, copies: dict[str, int])
     assert copies == {**before, "read": before["read"] + 1}
 
 
+def test_state_stays_on_the_device_between_started_steps(
+    device: OpenClDevice, copies: dict[str, int]
+) -> None:
+    """Each step reads what the one before has written; none is waited for."""
+    compilation, (*states, _) = chained(device)
+    nd.Memory.copy(HostMemory(values(0)), states[0])
+    before = dict(copies)
+    events: list[nd.Event] = []
+    for number in range(6):
+        step = nd.Execution(compilation)
+        step.set_input_from_memory(0, states[number % 2], 0, 0)
+        step.set_input(1, values(1))
+        step.set_output_from_memory(0, states[1 - number % 2], 0, 0)
+        events.append(step.start_compute_with_dependencies(events[-1:]))
+    events[-1].wait()
+    assert dict(copies) == before
+    np.testing.assert_allclose(content(states[0]), values(0) + 6 * values(1), rtol=1e-6)
+
+
 def test_unspecified_dimensions(device: OpenClDevice) -> None:
     compilation, (a, b, _) = chained(device, (0, 5))
     nd.Memory.copy(HostMemory(values(0)), a)

@@ -80,6 +80,31 @@ def test_large_inputs_and_outputs_are_copied_in_pieces(
                 np.testing.assert_array_equal(source, target)
 
 
+def test_addresses_of_a_failed_execution_are_not_used_again(device: DeviceContext) -> None:
+    """The next one may have fewer of them, or other memory at their place."""
+    queue = device.queue()
+    ranges = [region(device, 500), region(device, 700)]
+    with Staging(device, queue, ranges, ranges) as staging:
+        commands = CommandList(device, [*staging.writes, *staging.reads])
+        sources = [random_bytes(one.size_bytes) for one in ranges]
+        lost, targets = ([np.zeros_like(source) for source in sources] for _ in range(2))
+        for index, (source, target) in enumerate(zip(sources, lost, strict=True)):
+            staging.set_input(index, PinnedAddress(source.ctypes.data))
+            staging.set_output(index, target.ctypes.data)
+        staging.forget()
+        assert not {each.address for each in (*staging.writes, *staging.reads)} & {
+            each.ctypes.data for each in (*sources, *lost)
+        }
+        for index, (source, target) in enumerate(zip(sources, targets, strict=True)):
+            staging.set_input(index, source.ctypes.data)
+            staging.set_output(index, target.ctypes.data)
+        commands.run(queue)
+        staging.complete()
+        assert not any(each.any() for each in lost)
+        for source, target in zip(sources, targets, strict=True):
+            np.testing.assert_array_equal(source, target)
+
+
 @pytest.mark.parametrize("large_bytes", [1000, 1 << 20])
 def test_pinned_addresses_are_transferred_directly(
     device: DeviceContext, monkeypatch: pytest.MonkeyPatch, large_bytes: int
