@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from support.compiler.contractions import Cases
+from support.cpu.native import RUNNABLE
 from support.cpu.quantized_sums import TYPES, QuantizedSums, check, two_targets, types_and_targets
 
 from neurald.drivers.compiler.ir.builder import Builder
@@ -89,10 +90,15 @@ def test_first_taps_without_weights(
     check(case, target, seed)
 
 
-@two_targets
+@pytest.mark.parametrize(
+    "target", [each for each in RUNNABLE if not each.has_tiles][::2], ids=lambda target: target.name
+)
 @pytest.mark.parametrize(("has_phases", "is_skipping"), [(True, True), (False, False)])
 def test_taps_are_skipped_where_there_are_none(has_phases: bool, is_skipping: bool, target: Target) -> None:
-    """Loops over taps begin with a number that the panel has, unless all taps have weights."""
+    """Loops over taps begin with a number that the panel has, unless all taps have weights.
+
+    Kernels of tile registers multiply all taps.
+    """
     sums = QuantizedSums(1, zeros=(3, 0), has_phases=has_phases)
     case = sums.convolution((1, 6, 9, 64), (256, 2, 2, 64), (1, 5, 8, 256))
     routine = routine_for(case.kernel, target)
