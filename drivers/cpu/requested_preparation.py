@@ -194,6 +194,11 @@ class RequestedPreparation:
             prepared: the model, compiled as far as possible.
             shapes: shapes of inputs that the model leaves open, by operand.
         """
+        from neurald.drivers.cpu.prepared_model import CpuPreparedModel
+
+        if type(prepared) is CpuPreparedModel:
+            # Nothing is to be added, and what adds it takes long to import.
+            return prepared
         from neurald.drivers.cpu.data_dependent.growing_model import GrowingModel
         from neurald.hal.execution.reference_model import ReferenceModel
 
@@ -241,10 +246,9 @@ class RequestedPreparation:
             completed: the model that runs for all values.
         """
         from neurald.drivers.cpu.data_dependent.bounded_model import BoundedModel
-        from neurald.drivers.cpu.prepared_model import CpuPreparedModel
         from neurald.hal.compiling.background import BackgroundCompiler
 
-        if type(prepared) in (CpuPreparedModel, BoundedModel):
+        if type(prepared) is BoundedModel:
             return completed
         # A daemon's processes compile the model that they were given.
         if not (self._options.compiler is None or isinstance(self._options.compiler, BackgroundCompiler)):

@@ -51,6 +51,7 @@ from neurald.hal.memory.pool import HostMemory, Memory
 from neurald.hal.process.spawned import SpawnedProcess
 from neurald.hal.rpc.transport.packet import rights
 from neurald.hal.sync.cancellation import Cancellation
+from neurald.hal.sync.interpreter_turns import turns
 from neurald.hal.sync.progress import report_progress
 
 logger = logging.getLogger(__name__)
@@ -247,7 +248,8 @@ class CompilePool:
             try:
                 send_message(connection, job, memories)
                 while True:
-                    _await_reply(connection, job, deadline_s, end_s, stop)
+                    with turns.waiting():
+                        _await_reply(connection, job, deadline_s, end_s, stop)
                     received = receive_message(connection, CompileReply)
                     if not isinstance(received, CompileProgress):
                         break

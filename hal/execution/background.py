@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.sync.cancellation import Cancellation
+from neurald.hal.sync.interpreter_turns import turns
 
 _LOG = logging.getLogger(__name__)
 
@@ -104,7 +105,8 @@ class BackgroundWorker:
                 continue
             self._current = piece
             try:
-                piece.context.run(piece.work, piece.cancellation)
+                with turns.working():
+                    piece.context.run(piece.work, piece.cancellation)
             except Exception as error:
                 _LOG.info("work in the background failed: %s: %s", type(error).__name__, error)
             finally:

@@ -25,6 +25,7 @@ from neurald.hal.model.model import Model
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.process.preparing import PREPARING
 from neurald.hal.sync.cancellation import Cancellation
+from neurald.hal.sync.interpreter_turns import turns
 from neurald.hal.sync.progress import progress_to
 from neurald.hal.wording import described
 from neurald.runtime.devices.driver_faults import convert_driver_faults
@@ -111,6 +112,7 @@ class Optimization:
         self.preparer = preparer
         self._progress = [_StepProgress() for _ in self._steps]
         self._process = 0
+        self._begun: set[int] = set()
         self._when_replaced: weakref.WeakMethod[Callable[[], None]] | None = None
         self._resuming = forkable_lock()
         self._changed = threading.Condition()
@@ -122,7 +124,7 @@ class Optimization:
                 self.resume()
             reference = weakref.ref(self)
             for step in first:
-                recovery.step(step).call_on_first_tier(partial(_resume, reference))
+                recovery.step(step).call_on_first_tier(partial(_before_run, reference))
 
     def resume(self) -> None:
         """Begins the work, in a forked child again."""
@@ -133,6 +135,7 @@ class Optimization:
                 return
             self._changed = threading.Condition()
             self._is_urgent = threading.Event()
+            self._begun.clear()
             self._process = os.getpid()
         for number, step in enumerate(self._steps):
             if self._status(number).is_pending:
@@ -149,6 +152,7 @@ class Optimization:
             is_urgent=self._is_urgent,
         )
         reference = weakref.ref(self)
+        self._begun.add(number)
         unfinished.begin(goal)
         cancellation = self._enqueue(step.device.name, partial(_prepare, reference, goal))
         if cancellation is not None:
@@ -182,11 +186,17 @@ class Optimization:
             reason: why the first tier stays; empty if it was replaced.
         """
         self._progress[number].reason = reason
+        self._begun.discard(number)
         callback = None if reason or self._when_replaced is None else self._when_replaced()
         if callback is not None:
             callback()
         with self._changed:
             self._changed.notify_all()
+
+    @property
+    def has_begun(self) -> bool:
+        """True while a step is being prepared, or waits for its turn."""
+        return bool(self._begun)
 
     def step(self, number: int) -> ExecutionStep:
         """Returns a step of the plan."""
@@ -257,10 +267,13 @@ def _free(goal: _Goal, cancellation: Cancellation) -> None:
         cancellation.cancel()
 
 
-def _resume(reference: "weakref.ref[Optimization]") -> None:
+def _before_run(reference: "weakref.ref[Optimization]") -> None:
+    """Begins the work, or lets it use the interpreter, before a run of a first tier."""
     found = reference()
     if found is not None:
         found.resume()
+        if found.has_begun:
+            turns.give_way()
 
 
 def _prepare(reference: "weakref.ref[Optimization]", goal: _Goal, cancellation: Cancellation) -> None:
@@ -289,7 +302,7 @@ def _prepare(reference: "weakref.ref[Optimization]", goal: _Goal, cancellation: 
 def _await_turn(goal: _Goal, cancellation: Cancellation) -> None:
     """Waits until the application has had time for its first calls."""
     end_s = time.monotonic() + _MAX_DELAY_S
-    with cancellation.calling(goal.is_urgent.set):
+    with turns.waiting(), cancellation.calling(goal.is_urgent.set):
         while (left_s := min(PREPARING.left_s(_FIRST_CALLS_S), end_s - time.monotonic())) > 0:
             if goal.is_urgent.wait(left_s):
                 break

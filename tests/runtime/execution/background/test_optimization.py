@@ -29,6 +29,7 @@ from neurald.hal.device import PreparedModel, PrepareOptions
 from neurald.hal.errors import OpFailed
 from neurald.hal.model.request import Request
 from neurald.hal.process.preparing import PREPARING
+from neurald.hal.sync.interpreter_turns import turns
 from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.execution.background import optimization
 from neurald.runtime.execution.recovery.recovering_step import RecoveringStep
@@ -152,6 +153,22 @@ def test_the_first_tier_runs_until_the_code_is_ready(held: threading.Event) -> N
     assert compilation.report.steps[0].compile_ms is not None
     np.testing.assert_array_equal(compilation.run(ones(), ones())[0], 2 * ones())
     assert compilation.profile()[0].kernels
+
+
+def test_runs_of_a_first_tier_give_way_to_the_preparation(
+    held: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    monkeypatch.setattr(turns, "give_way", lambda: calls.append("run"))
+    compilation = started(add_model())
+    compilation.run(ones(), ones())
+    compilation.run(ones(), ones())
+    assert calls == ["run", "run"]
+    held.set()
+    assert compilation.wait_until_optimized(WAIT_S)
+    calls.clear()
+    compilation.run(ones(), ones())
+    assert not calls
 
 
 def test_cached_code_needs_no_first_tier() -> None:

@@ -1,0 +1,72 @@
+"""Lets work in the background use the Python interpreter beside threads that call it all the time.
+
+A thread that makes system calls or runs native code in a loop releases the interpreter's lock each
+time, and takes it again before a thread that waits for it has woken up. With a core for each
+thread, work in the background can so wait for minutes, although it needs the interpreter for a
+tenth of a second in all.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+#: Every interval of calls ends with a turn of the work, which takes at most 5 % of the time.
+_INTERVAL_S: Final = 0.2
+_TURN_S: Final = 0.01
+#: After this time a turn ends if no work needs the interpreter.
+_STEP_S: Final = 0.001
+
+
+class InterpreterTurns:
+    """Makes threads pause at the same time. Thread-safe without a lock.
+
+    Threads that read each other's times too early or too late pause a little more or less.
+    """
+
+    def __init__(self) -> None:
+        self._begin_s = self._end_s = 0.0
+        self._working: set[int] = set()
+        os.register_at_fork(after_in_child=self._working.clear)
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Marks the calling thread as work that needs the interpreter."""
+        thread = threading.get_ident()
+        self._working.add(thread)
+        try:
+            yield
+        finally:
+            self._working.discard(thread)
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Marks the calling thread, if it is such work, as one that does not need it now."""
+        thread = threading.get_ident()
+        is_working = thread in self._working
+        self._working.discard(thread)
+        try:
+            yield
+        finally:
+            if is_working:
+                self._working.add(thread)
+
+    def give_way(self) -> None:
+        """Waits for the end of a turn, if there is one."""
+        now_s = time.monotonic()
+        past_s = now_s - self._begin_s
+        if past_s >= _INTERVAL_S:
+            # After a time without calls there is no turn, since the work had the interpreter.
+            self._begin_s = now_s
+            self._end_s = now_s + _TURN_S if past_s < 2 * _INTERVAL_S else now_s
+        while now_s < self._end_s:
+            time.sleep(_STEP_S)
+            now_s = time.monotonic()
+            if not self._working:
+                self._end_s = now_s
+
+
+#: The turns of this process.
+turns: Final = InterpreterTurns()

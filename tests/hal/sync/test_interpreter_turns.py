@@ -1,0 +1,100 @@
+"""Threads that call in a loop pause for work in the background."""
+
+import os
+from collections.abc import Callable
+from contextlib import ExitStack
+
+import pytest
+
+from neurald.hal.sync import interpreter_turns
+from neurald.hal.sync.interpreter_turns import InterpreterTurns
+
+
+class _Clock:
+    """A clock that only pauses and `run` move."""
+
+    def __init__(self) -> None:
+        self.now_s = 50.0
+        self.paused_s = 0.0
+        self.at_pause: Callable[[], None] = lambda: None
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def sleep(self, duration_s: float) -> None:
+        self.now_s += duration_s
+        self.paused_s += duration_s
+        self.at_pause()
+
+    def run(self, turns: InterpreterTurns, duration_s: float, call_s: float = 0.0005) -> float:
+        """Makes calls in a loop, and returns the share of the time that pauses took."""
+        begin_s, self.paused_s = self.now_s, 0.0
+        while self.now_s < begin_s + duration_s:
+            turns.give_way()
+            self.now_s += call_s
+        return self.paused_s / (self.now_s - begin_s)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> _Clock:
+    made = _Clock()
+    monkeypatch.setattr(interpreter_turns, "time", made)
+    return made
+
+
+def test_work_gets_a_small_share_of_the_time(clock: _Clock) -> None:
+    turns = InterpreterTurns()
+    with turns.working():
+        assert clock.run(turns, 10.0) == pytest.approx(0.05, rel=0.1)
+
+
+def test_work_that_waits_gets_less(clock: _Clock) -> None:
+    turns = InterpreterTurns()
+    with turns.working(), turns.waiting():
+        assert 0 < clock.run(turns, 10.0) < 0.006
+
+
+def test_a_turn_ends_with_the_work(clock: _Clock) -> None:
+    turns = InterpreterTurns()
+    clock.run(turns, 0.1)
+    with ExitStack() as work:
+        work.enter_context(turns.working())
+        clock.at_pause = work.close
+        share = clock.run(turns, 0.15)
+    assert share * 0.15 == pytest.approx(0.001, rel=0.1)
+
+
+def test_work_continues_after_it_has_waited(clock: _Clock) -> None:
+    turns = InterpreterTurns()
+    with turns.working():
+        with turns.waiting():
+            pass
+        assert clock.run(turns, 1.0) > 0.03
+
+
+def test_other_threads_that_wait_are_no_work(clock: _Clock) -> None:
+    turns = InterpreterTurns()
+    with turns.waiting():
+        pass
+    assert clock.run(turns, 1.0) < 0.006
+
+
+def test_first_calls_do_not_pause(clock: _Clock) -> None:
+    turns = InterpreterTurns()
+    with turns.working():
+        assert clock.run(turns, 0.19) == 0
+
+
+def test_rare_calls_do_not_pause(clock: _Clock) -> None:
+    turns = InterpreterTurns()
+    with turns.working():
+        assert clock.run(turns, 100.0, call_s=0.5) == 0
+
+
+def test_a_forked_child_has_no_work(clock: _Clock) -> None:
+    turns = InterpreterTurns()
+    with turns.working():
+        child = os.fork()
+        if child == 0:
+            os._exit(int(clock.run(turns, 1.0) > 0.006))
+        assert os.waitpid(child, 0)[1] == 0
