@@ -36,7 +36,7 @@ class GraphRunner(Protocol):
 
 
 class UnknownValue(Exception):
-    """A shape or value is not known yet. Never leaves `neurald.hal`."""
+    """A shape or value is not known yet. No caller of a device sees it."""
 
 
 class Call:
