@@ -16,6 +16,7 @@ from neurald.hal.cache.sources import sources_digest
 from neurald.hal.device import (
     Artifact,
     BufferDescription,
+    BufferRole,
     CacheFilesNeeded,
     Capabilities,
     CompileResult,
@@ -250,19 +251,18 @@ class CpuDevice(OpenDevice):
         from neurald.drivers.compiler.frontend.variants.shape_specialization import SpecializingModel
         from neurald.drivers.cpu.data_dependent.value_variants import ValueVariants
         from neurald.drivers.cpu.prepared_model import CpuPreparedModel
-        from neurald.hal.buffers.tracked_buffer import host_memory_for
+        from neurald.hal.buffers.tracked_buffer import described_uses, host_memory_for
         from neurald.hal.execution.reference_model import ReferenceModel
 
-        uses: list[tuple[str, Operand]] = []
-        for roles, is_output in ((description.input_roles, False), (description.output_roles, True)):
-            for role in roles:
-                prepared = role.prepared_model
-                if not isinstance(prepared, CpuPreparedModel | ReferenceModel | ValueVariants) and not (
-                    isinstance(prepared, SpecializingModel) and isinstance(prepared.owner, CpuDevice)
-                ):
-                    raise BadData(f"cpu: {type(prepared).__name__} was not prepared by this device")
-                uses.append((f"role {len(uses)}", prepared.operand(role.index, is_output=is_output)))
-        return host_memory_for("cpu", uses, description.dimensions)
+        def operand_of(role: BufferRole, is_output: bool) -> Operand:
+            prepared = role.prepared_model
+            if not isinstance(prepared, CpuPreparedModel | ReferenceModel | ValueVariants) and not (
+                isinstance(prepared, SpecializingModel) and isinstance(prepared.owner, CpuDevice)
+            ):
+                raise BadData(f"{self.name}: a role refers to a model that this device did not prepare")
+            return prepared.operand(role.index, is_output=is_output)
+
+        return host_memory_for(self.name, described_uses(description, operand_of), description.dimensions)
 
 
 def process_settings() -> Settings:

@@ -45,16 +45,16 @@ from neurald.drivers.opencl.tuning.improvement import ImprovementBuild
 from neurald.drivers.opencl.tuning.tuning import Tuner, Tuning, select_faster
 from neurald.drivers.settings import Settings
 from neurald.hal.accounting.account import temporary
-from neurald.hal.buffers.tracked_buffer import bytes_for
+from neurald.hal.buffers.tracked_buffer import bytes_for, described_uses
 from neurald.hal.cache.sources import sources_digest
 from neurald.hal.device import (
     Artifact,
     BufferDescription,
+    BufferRole,
     CacheFilesNeeded,
     Capabilities,
     ExecuteOptions,
     OpenDevice,
-    PreparedModel,
     PrepareOptions,
     Verdict,
 )
@@ -387,11 +387,7 @@ class OpenClDevice(OpenDevice):
 
     def allocate(self, description: BufferDescription) -> Memory:
         """See `Device.allocate`."""
-        uses: list[tuple[str, Operand]] = []
-        for roles, is_output in ((description.input_roles, False), (description.output_roles, True)):
-            for role in roles:
-                prepared = self._own(role.prepared_model)
-                uses.append((f"role {len(uses)}", prepared.operand(role.index, is_output=is_output)))
+        uses = described_uses(description, self._operand_of)
         size_bytes = bytes_for(self.name, uses, description.dimensions)
         if size_bytes > self.context.facts.max_allocation_bytes:
             raise OutOfMemory(
@@ -400,17 +396,13 @@ class OpenClDevice(OpenDevice):
             )
         return OpenClBuffer(self.context, size_bytes)
 
-    def _own(self, prepared: PreparedModel) -> PreparedWithOperands:
-        """Returns the prepared model if it was prepared by this device.
-
-        Raises:
-            BadData: another device prepared it.
-        """
+    def _operand_of(self, role: BufferRole, is_output: bool) -> Operand:
+        prepared = role.prepared_model
         if isinstance(prepared, OpenClPreparedModel) and prepared.device is self._context:
-            return prepared
+            return prepared.operand(role.index, is_output=is_output)
         if isinstance(prepared, SpecializingModel) and prepared.owner is self:
-            return prepared
-        raise BadData(f"a role refers to a model that {self.name} did not prepare")
+            return prepared.operand(role.index, is_output=is_output)
+        raise BadData(f"{self.name}: a role refers to a model that this device did not prepare")
 
 
 #: The device that `get_ready` created, for the next `create`.

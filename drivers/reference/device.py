@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from neurald._version import __version__
-from neurald.hal.buffers.tracked_buffer import host_memory_for
+from neurald.hal.buffers.tracked_buffer import described_uses, host_memory_for
 from neurald.hal.device import (
     Artifact,
     BufferDescription,
+    BufferRole,
     CacheFilesNeeded,
     Capabilities,
     OpenDevice,
@@ -93,14 +94,13 @@ class ReferenceDevice(OpenDevice):
         """See `Device.allocate`. Allocates host memory, for which all dimensions must be known."""
         from neurald.hal.execution.reference_model import ReferenceModel
 
-        uses: list[tuple[str, Operand]] = []
-        for roles, is_output in ((description.input_roles, False), (description.output_roles, True)):
-            for role in roles:
-                prepared = role.prepared_model
-                if not isinstance(prepared, ReferenceModel):
-                    raise BadData(f"{self.name}: {type(prepared).__name__} was not prepared by this device")
-                uses.append((f"role {len(uses)}", prepared.operand(role.index, is_output=is_output)))
-        return host_memory_for(self.name, uses, description.dimensions)
+        def operand_of(role: BufferRole, is_output: bool) -> Operand:
+            prepared = role.prepared_model
+            if not isinstance(prepared, ReferenceModel):
+                raise BadData(f"{self.name}: a role refers to a model that this device did not prepare")
+            return prepared.operand(role.index, is_output=is_output)
+
+        return host_memory_for(self.name, described_uses(description, operand_of), description.dimensions)
 
 
 def create() -> ReferenceDevice:

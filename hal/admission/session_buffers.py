@@ -13,6 +13,7 @@ from neurald.hal.memory.pool import Memory
 from neurald.hal.model.graph import Operand
 from neurald.hal.model.model import Model
 from neurald.hal.model.types import Dimensions, value_size
+from neurald.hal.wording import counted
 
 
 class RequestedRole(Struct, frozen=True, kw_only=True):
@@ -74,12 +75,16 @@ class SessionBuffers:
             Error: the device offers no such memory.
         """
         if not roles:
-            raise BadData("a buffer needs at least one role")
+            raise BadData(
+                "a buffer has no role; at least one input or output of a prepared model is expected"
+            )
         used_as = frozenset(
             Role(owner=role.prepared_model, index=role.index, is_output=role.is_output) for role in roles
         )
         if len(used_as) != len(roles):
-            raise BadData("a role is listed twice for one buffer")
+            raise BadData(
+                f"a buffer has {counted(len(roles), 'role')}, of which {len(used_as)} differ; each may be listed once"
+            )
         for role in roles:
             if not 0 < role.probability <= 1:
                 raise BadData(

@@ -7,10 +7,11 @@ those of each client.
 """
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
 
+from neurald.hal.device import BufferDescription, BufferRole
 from neurald.hal.errors import BadData, BadState, OpFailed
 from neurald.hal.memory.pool import HostMemory, Memory, aligned_zeros
 from neurald.hal.model.device_buffer import DeviceBuffer
@@ -66,6 +67,23 @@ def described_operand(uses: Sequence[tuple[str, Operand]], dimensions: Dimension
     )
     validate_operand_type(operand, "the memory", is_extended=True)
     return operand
+
+
+def described_uses(
+    description: BufferDescription, operand_of: Callable[[BufferRole, bool], Operand]
+) -> list[tuple[str, Operand]]:
+    """Returns the uses of a description, for `described_operand`.
+
+    Args:
+        description: the description.
+        operand_of: returns the operand of a role, and True for an output; raises BadData if the
+            device did not prepare its model.
+    """
+    roles = [(role, False) for role in description.input_roles]
+    roles += [(role, True) for role in description.output_roles]
+    return [
+        (f"role {position}", operand_of(role, is_output)) for position, (role, is_output) in enumerate(roles)
+    ]
 
 
 def bytes_for(device: str, uses: Sequence[tuple[str, Operand]], dimensions: Dimensions) -> int:
@@ -125,7 +143,9 @@ class TrackedBuffer(DeviceBuffer):
             OpFailed: it holds no value.
         """
         if self._dimensions is None:
-            raise OpFailed("device memory is read before anything was written to it")
+            raise OpFailed(
+                "device memory is read, and nothing has written to it: copy a value to it first, or run what computes it"
+            )
         return byte_size(self.operand.type, self._dimensions)
 
     def require_role(self, role: Role) -> None:
@@ -160,7 +180,10 @@ class TrackedBuffer(DeviceBuffer):
         merged = merge_dimensions(self.operand.dimensions, dimensions, "the copy's dimensions")
         expected = value_size(self.operand.type, merged)
         if expected is None:
-            raise BadData("a copy to device memory of open dimensions must say which ones its value has")
+            raise BadData(
+                f"device memory of {self.operand.type.name} {list(self.operand.dimensions or ())} is written without "
+                "the dimensions of its value, which are expected where the memory leaves them open"
+            )
         if source.size != expected:
             raise BadData(f"{source.size} bytes are copied to device memory that holds {expected}")
         with self._in_use(writing=True):
@@ -180,7 +203,9 @@ class TrackedBuffer(DeviceBuffer):
         with self._in_use(writing=False):
             expected = self.value_bytes
             if target.readonly:
-                raise BadData("device memory is copied to memory that is read-only")
+                raise BadData(
+                    "device memory is copied to memory that is read-only; memory that can be written is expected"
+                )
             if target.size != expected:
                 raise BadData(f"device memory holds {expected} bytes; the target has {target.size}")
             self.memory.read(target)
@@ -201,7 +226,9 @@ class TrackedBuffer(DeviceBuffer):
         """
         with self._lock:
             if self._is_written or (writing and self._readers):
-                raise BadState("device memory is in use by another execution or copy")
+                raise BadState(
+                    "device memory is in use by another execution or copy; wait for its end, or use another memory"
+                )
             if writing:
                 self._is_written = True
             else:
