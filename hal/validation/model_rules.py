@@ -21,6 +21,7 @@ from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.machinery.signature import MAX_RANK, Binding
 from neurald.hal.operations.vendor import definition_of
 from neurald.hal.validation.shape_inference import at_operation, bind_operations, declared_shape, infer_shapes
+from neurald.hal.wording import counted
 
 #: Scales are float32 on Android.
 _MAX_SCALE = (2.0 - 2.0**-23) * 2.0**127
@@ -299,7 +300,10 @@ def _validate(model: Model, validate_operations: Callable[[Model, Subgraph], Fea
 def _validate_structure(model: Model, graph: Subgraph) -> FeatureLevel:
     """Checks operands and that all indexes are valid; returns the feature level of the types."""
     if not graph.operands or not graph.operations:
-        raise BadData("a model needs at least one operand and one operation")
+        raise BadData(
+            f"the graph has {counted(len(graph.operands), 'operand')} and {counted(len(graph.operations), 'operation')}; "
+            "at least one of each is expected"
+        )
     if len(graph.operands) > MAX_OPERANDS or len(graph.operations) > MAX_OPERATIONS:
         raise BadData(
             f"{len(graph.operands)} operands and {len(graph.operations)} operations; "
@@ -426,7 +430,7 @@ def _validate_ends(graph: Subgraph) -> None:
         (graph.outputs, Lifetime.SUBGRAPH_OUTPUT, "output"),
     ):
         if not indexes and lifetime is Lifetime.SUBGRAPH_OUTPUT:
-            raise BadData("a model needs at least one output")
+            raise BadData("the graph has no output; at least one is expected")
         for position, index in enumerate(indexes):
             if not 0 <= index < len(graph.operands):
                 raise BadData(f"{what} {position}: there is no operand {index}")

@@ -128,7 +128,9 @@ def save_plan(
     loaded = load_tflite(model, signature)
     stored = stored_model(loaded)
     if stored is None:
-        raise BadData("a model with variables of strings cannot be in a plan file")
+        raise BadData(
+            "the model has variables of strings, which a plan file cannot hold; load the .tflite file instead"
+        )
     with tempfile.TemporaryDirectory(prefix="neurald-") as folder:
         builder = CompilationBuilder(loaded, devices, threads)
         builder.set_startup(Startup.OPTIMIZED)

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from neurald.service.cli.options.completion import cache_keys, device_names, model_files
+from neurald.service.cli.options.model import PreferenceOption, PriorityOption
+from neurald.service.cli.options.output import JsonOption
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from neurald.hal.cache.store import Cache, EntryStatus
-    from neurald.hal.model.types import Preference, Priority
 
 #: Number of displayed digits of a key, which is enough to distinguish entries.
 _KEY_SHOWN = 12
@@ -25,20 +26,19 @@ _Directory = Annotated[
     Path | None,
     typer.Option("--dir", metavar="FOLDER", help="Use the cache in this folder instead of the user's own."),
 ]
-_Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 cache = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
 @cache.command(help="List the entries, the last used first.")
-def ls(directory: _Directory = None, json: _Json = False) -> None:
+def ls(directory: _Directory = None, json: JsonOption = False) -> None:
     """Lists every entry with the contents of its manifest."""
     found = _open(directory)
     _write(found, found.entries(), json)
 
 
 @cache.command(help="Read and check every entry. The exit status is 1 if one is damaged.")
-def verify(directory: _Directory = None, json: _Json = False) -> None:
+def verify(directory: _Directory = None, json: JsonOption = False) -> None:
     """Checks every entry as if it were used, and reports damaged ones."""
     from neurald.hal.errors import BadData
     from neurald.service.console.output import status, write_line
@@ -84,7 +84,7 @@ def prune(
         ),
     ] = None,
     directory: _Directory = None,
-    json: _Json = False,
+    json: JsonOption = False,
 ) -> None:
     """Removes the entries that the options select."""
     from neurald.service.console.output import write_json, write_line
@@ -119,12 +119,12 @@ def prune(
         write_line(f"{len(removed)} removed; {_summary(found, left)}")
 
 
-@cache.command(help="Compile models now, so that compiling them later is fast.")
+@cache.command(help="Compile models now, so that they are in the cache when they are needed.")
 def warm(
     models: Annotated[
         list[Path],
         typer.Argument(
-            autocompletion=model_files, metavar="MODEL…", help=".tflite files.", show_default=False
+            autocompletion=model_files, metavar="MODEL", help=".tflite files.", show_default=False
         ),
     ],
     device: Annotated[
@@ -132,8 +132,8 @@ def warm(
         typer.Option(
             autocompletion=device_names,
             metavar="NAME",
-            help="Compile for this device only: a name from `neurald devices`, or the address of a "
-            "daemon. May be repeated.",
+            help="Compile for this device only: a name from `neurald devices`, a driver, module:factory, "
+            "or the address of a daemon. May be repeated.",
         ),
     ] = None,
     signature: Annotated[
@@ -145,15 +145,11 @@ def warm(
             metavar="N", min=1, help="CPU threads that runs will use. [default: the driver's choice]"
         ),
     ] = None,
-    preference: Annotated[
-        str, typer.Option(metavar="NAME", help="LOW_POWER, FAST_SINGLE_ANSWER or SUSTAINED_SPEED.")
-    ] = "FAST_SINGLE_ANSWER",
-    priority: Annotated[str, typer.Option(metavar="NAME", help="LOW, MEDIUM or HIGH.")] = "MEDIUM",
+    preference: PreferenceOption = "fast_single_answer",
+    priority: PriorityOption = "medium",
     directory: Annotated[
         Path | None,
-        typer.Option(
-            "--directory", "--dir", metavar="FOLDER", help="Warm the cache in this folder; requires --token."
-        ),
+        typer.Option("--dir", metavar="FOLDER", help="Warm the cache in this folder; requires --token."),
     ] = None,
     token: Annotated[
         str, typer.Option(metavar="HEX", help="The application's cache token, 64 hexadecimal digits.")
@@ -161,12 +157,12 @@ def warm(
     shape: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME=SIZExSIZE",
+            metavar="NAME=SHAPE",
             help="The shape of an input that the model leaves unspecified, such as x=1x224x224x3: the "
             "model is run once with random inputs. May be repeated.",
         ),
     ] = None,
-    json: _Json = False,
+    json: JsonOption = False,
 ) -> None:
     """Compiles each model and reports the effect of the cache on later compilations.
 
@@ -174,15 +170,16 @@ def warm(
     """
     import neurald as nd
     from neurald.service.console.device_choice import find_devices
+    from neurald.service.console.members import member_of
     from neurald.service.console.output import note, status, write_json
     from neurald.service.tensors.arrays import input_slots, random_inputs
     from neurald.service.tensors.shapes import default_shape_remarks, parse_shapes
 
-    asked = nd.Preference[_member("--preference", preference, nd.Preference)]
-    rank = nd.Priority[_member("--priority", priority, nd.Priority)]
+    asked = member_of(nd.Preference, preference, "--preference")
+    rank = member_of(nd.Priority, priority, "--priority")
     secret = _token(token)
     if directory is not None and not secret:
-        raise typer.BadParameter("--directory needs --token; applications set both or neither")
+        raise typer.BadParameter("--dir needs --token; applications set both or neither")
     chosen = find_devices(device or ())
     warmed = []
     for path in models:
@@ -210,13 +207,6 @@ def warm(
         write_json({"models": warmed})
     else:
         _show_warmed(warmed)
-
-
-def _member(option: str, name: str, kind: "type[Preference] | type[Priority]") -> str:
-    """Returns the name of a member of `kind`; `name` may be in upper or lower case."""
-    if name.upper() not in kind.__members__:
-        raise typer.BadParameter(f"{option} is {name!r}; expected one of {', '.join(kind.__members__)}")
-    return name.upper()
 
 
 def _token(text: str) -> bytes:

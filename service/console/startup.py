@@ -1,26 +1,11 @@
-"""The option `--startup`, and the display of preparations that take long."""
+"""The display of preparations that take long."""
 
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-import typer
-
 import neurald as nd
 from neurald.service.console.output import Progress, progress, status
-
-
-def startup_of(text: str) -> nd.Startup:
-    """Returns the startup of this name.
-
-    Raises:
-        BadParameter: there is none.
-    """
-    try:
-        return nd.Startup(text)
-    except ValueError:
-        values = " or ".join(each.value for each in nd.Startup)
-        raise typer.BadParameter(f"--startup is {text!r}; {values} is expected") from None
 
 
 class PreparationBar:

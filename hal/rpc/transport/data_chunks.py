@@ -143,7 +143,9 @@ class Unpacker:
             BadData: the chunk is empty or damaged, or has more bytes than the memory has left.
         """
         if self.is_complete:
-            raise BadData("more content arrived than was announced")
+            raise BadData(
+                f"a chunk arrived after all {sum(each.size for each in self._memories)} bytes that were announced"
+            )
         memory = self._memories[self._number]
         content = unpacked(chunk, memory.size - self._offset)
         # NumPy releases the GIL while it copies and the kernel allocates the pages.

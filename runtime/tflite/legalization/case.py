@@ -7,6 +7,7 @@ from neurald.hal.model.graph import Operand, Operation, Subgraph
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Dimensions, Lifetime, OperandType
 from neurald.hal.records import replace
+from neurald.hal.wording import listed
 from neurald.runtime.tflite.file.options import Options
 from neurald.runtime.tflite.file.schema import STABLEHLO_CASE, Operator
 from neurald.runtime.tflite.graph.callees import called_subgraphs
@@ -92,7 +93,7 @@ def case(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
     importer, handles = graph.importer, handles_of(graph, operator, 1)
     subgraphs, skipped = called_subgraphs(operator)
     if not subgraphs:
-        raise UnsupportedFeature("it names no subgraphs")
+        raise UnsupportedFeature("it names no subgraphs; at least one is expected")
     index = graph.input(operator)
     if graph.operand(index).type is not OperandType.TENSOR_INT32:
         raise UnsupportedFeature(
@@ -100,7 +101,8 @@ def case(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
         )
     effects = [importer.effects(subgraph, handles) for subgraph in subgraphs]
     if len({len(effect.outputs) for effect in effects}) > 1:
-        raise UnsupportedFeature("its subgraphs have different numbers of outputs")
+        found = listed([str(len(effect.outputs)) for effect in effects])
+        raise UnsupportedFeature(f"its subgraphs have {found} outputs; the same number is expected")
     if any(effect.outputs != effects[0].outputs for effect in effects):
         raise UnsupportedFeature("its subgraphs return handles of different resources")
     caller = Caller(graph, operator, merge_effects(effects), skipped)

@@ -24,8 +24,8 @@ def conformance(
         typer.Option(
             autocompletion=device_names,
             metavar="NAME",
-            help="A device as `neurald devices` lists it, the address of a daemon, the name of a "
-            "driver, or module:factory.",
+            help="Check this device: a name from `neurald devices`, a driver, module:factory, or the "
+            "address of a daemon.",
             show_default=False,
         ),
     ] = None,
@@ -72,7 +72,7 @@ def conformance(
     vectors: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR",
+            metavar="FOLDER",
             help="A folder with Android's conformance records to run as well.",
             show_default=False,
         ),

@@ -13,7 +13,7 @@ def forgive(
         str,
         typer.Argument(
             autocompletion=driver_names,
-            metavar="[DRIVER]",
+            metavar="DRIVER",
             help="Only what killed this driver, or what this device computed wrong: a name as in "
             "`neurald status`. [default: all]",
             show_default=False,
@@ -22,7 +22,7 @@ def forgive(
     pattern: Annotated[
         str,
         typer.Argument(
-            metavar="[PATTERN]",
+            metavar="PATTERN",
             help="Only the pattern whose identifier begins with this; `neurald status` shows them.",
             show_default=False,
         ),

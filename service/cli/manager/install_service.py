@@ -16,7 +16,7 @@ _System = Annotated[
 _Root = Annotated[
     Path | None,
     typer.Option(
-        metavar="DIR",
+        metavar="FOLDER",
         help="Change the files of the system below this directory, such as an image, and run nothing.",
         show_default=False,
     ),

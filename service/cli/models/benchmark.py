@@ -1,20 +1,24 @@
 """The command `neurald benchmark`."""
 
 import math
-from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
 from neurald.service.cli.options.completion import startup_names
 from neurald.service.cli.options.devices import DevicesOption, RequireOption
-from neurald.service.cli.options.model import ShapeOption, SignatureOption, ThreadsOption
+from neurald.service.cli.options.model import (
+    PreferenceOption,
+    PriorityOption,
+    ShapeOption,
+    SignatureOption,
+    ThreadsOption,
+)
 from neurald.service.cli.options.output import JsonOption
 
 _MODEL = "MODEL"
-_Enum = TypeVar("_Enum", bound=Enum)
 
 
 class BenchmarkCommand(TyperCommand):
@@ -98,15 +102,8 @@ def benchmark(
         bool,
         typer.Option("--relaxed", help="Allow float32 to be computed with the precision of float16."),
     ] = False,
-    preference: Annotated[
-        str,
-        typer.Option(
-            metavar="GOAL", help="What to optimise for: low_power, fast_single_answer or sustained_speed."
-        ),
-    ] = "fast_single_answer",
-    priority: Annotated[
-        str, typer.Option(metavar="RANK", help="The rank of the runs: low, medium or high.")
-    ] = "medium",
+    preference: PreferenceOption = "fast_single_answer",
+    priority: PriorityOption = "medium",
     cache_dir: Annotated[
         Path | None,
         typer.Option(
@@ -232,8 +229,8 @@ def benchmark(
     from neurald.service.benchmark.session import BenchmarkSettings, measure
     from neurald.service.console.delegation import parse_requirements
     from neurald.service.console.measurement import RunControl
+    from neurald.service.console.members import member_of
     from neurald.service.console.output_files import require_writable
-    from neurald.service.console.startup import startup_of
 
     require_writable(output, csv, profile_csv, svg, trace)
     before = {path: read_run(path) for path in earlier}
@@ -252,12 +249,12 @@ def benchmark(
             input_ranges=input_range or (),
             threads=threads,
             relaxed=relaxed,
-            preference=_member(nd.Preference, preference, "--preference"),
-            priority=_member(nd.Priority, priority, "--priority"),
+            preference=member_of(nd.Preference, preference, "--preference"),
+            priority=member_of(nd.Priority, priority, "--priority"),
             cache_dir=cache_dir,
             max_partitions=max_partitions,
             min_operations=min_operations,
-            startup=startup_of(startup or nd.Startup.OPTIMIZED.value),
+            startup=member_of(nd.Startup, startup or nd.Startup.OPTIMIZED.value, "--startup"),
             burst=burst,
             percentiles=_percentiles(percentile),
             profile=profile or profile_csv is not None,
@@ -285,15 +282,6 @@ def benchmark(
         from neurald.service.console.verification import require_right
 
         require_right(document["verification"])
-
-
-def _member(kind: type[_Enum], text: str, option: str) -> _Enum:
-    """Returns the member of this name."""
-    try:
-        return kind[text.upper()]
-    except KeyError:
-        names = " or ".join(each.name.lower() for each in kind)
-        raise typer.BadParameter(f"{option} is {text!r}; {names} is expected") from None
 
 
 def _percentiles(text: str) -> list[float]:

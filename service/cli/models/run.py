@@ -122,9 +122,10 @@ def run(
     from neurald.runtime.plan_files.container import is_plan_file
     from neurald.service.console.delegation import parse_requirements, require_devices
     from neurald.service.console.device_choice import describe_steps, fallback_messages, find_devices
+    from neurald.service.console.members import member_of
     from neurald.service.console.output import note, status, write_json
     from neurald.service.console.output_files import require_writable
-    from neurald.service.console.startup import preparing, startup_of
+    from neurald.service.console.startup import preparing
     from neurald.service.console.verification import describe_verification, require_right
     from neurald.service.tensors.arrays import input_slots, output_slots, write_outputs
     from neurald.service.tensors.classification import read_labels
@@ -147,7 +148,7 @@ def run(
     devices = find_devices(device or ())
     if requirements:
         require_devices(requirements, devices or nd.devices())
-    wanted = None if startup is None else startup_of(startup)
+    wanted = None if startup is None else member_of(nd.Startup, startup, "--startup")
     if wanted is None and (requirements or verify):
         # A first tier runs on the CPU device.
         wanted = nd.Startup.OPTIMIZED

@@ -60,6 +60,20 @@ def startup_names(incomplete: str) -> list[str]:
     return [name for name in ("instant", "optimized") if name.startswith(incomplete)]
 
 
+def preference_names(incomplete: str) -> list[str]:
+    """Returns what compilations may optimise for."""
+    from neurald.hal.model.types import Preference
+
+    return [name for each in Preference if (name := each.name.lower()).startswith(incomplete)]
+
+
+def priority_names(incomplete: str) -> list[str]:
+    """Returns the ranks of runs."""
+    from neurald.hal.model.types import Priority
+
+    return [name for each in Priority if (name := each.name.lower()).startswith(incomplete)]
+
+
 def operation_names(incomplete: str) -> list[str]:
     """Returns the operations."""
     from neurald.hal.model.operation_type import OperationType

@@ -11,8 +11,8 @@ DevicesOption: TypeAlias = Annotated[
     typer.Option(
         autocompletion=device_names,
         metavar="NAME",
-        help="Use this device only: a name from `neurald devices`, or the address of a daemon. May "
-        "be repeated.",
+        help="Use this device only: a name from `neurald devices`, a driver, module:factory, or the "
+        "address of a daemon. May be repeated.",
     ),
 ]
 RequireOption: TypeAlias = Annotated[

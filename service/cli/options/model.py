@@ -5,7 +5,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from neurald.service.cli.options.completion import model_files
+from neurald.service.cli.options.completion import model_files, preference_names, priority_names
 
 ModelArgument: TypeAlias = Annotated[
     Path,
@@ -20,6 +20,20 @@ ShapeOption: TypeAlias = Annotated[
         metavar="NAME=SHAPE",
         help="The shape of a random input that the model leaves unspecified, such as x=1x224x224x3. May "
         "be repeated.",
+    ),
+]
+PreferenceOption: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        autocompletion=preference_names,
+        metavar="GOAL",
+        help="What to optimise for: low_power, fast_single_answer or sustained_speed.",
+    ),
+]
+PriorityOption: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        autocompletion=priority_names, metavar="RANK", help="The rank of the runs: low, medium or high."
     ),
 ]
 ThreadsOption: TypeAlias = Annotated[

@@ -144,7 +144,9 @@ def _part(
     shape = tensor.shape
     if rows is not None:
         if not shape or shape[0] != of_rows:
-            raise ServiceError(Status.INTERNAL, "an output does not have as many rows as the batch")
+            raise ServiceError(
+                Status.INTERNAL, f"an output of a batch of {of_rows} rows has the shape {list(shape)}"
+            )
         row = tensor.size // of_rows
         data = data[before * row : (before + rows) * row]
         shape = (rows, *shape[1:])

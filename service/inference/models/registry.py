@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from neurald.hal.errors import Error
+from neurald.hal.wording import listed
 from neurald.service.inference.models.served_version import ServedVersion
 from neurald.service.inference.models.worker_pool import WorkerPool
 from neurald.service.inference.protocol.errors import ServiceError, Status, status_of
@@ -362,7 +363,8 @@ class Registry:
             raise not_polled(name, str(error), error.status) from None
         versions = versions_to_serve(config, found.versions)
         if not versions:
-            raise not_polled(name, "it has no version that its policy serves", Status.NOT_FOUND)
+            has = listed([str(each) for each in found.versions]) if found.versions else "none"
+            raise not_polled(name, f"its policy serves none of its versions: {has}", Status.NOT_FOUND)
         before = self._models.get(name, {})
         origins = {each: _origin(found, source, config, labels, each) for each in versions}
         kept = {

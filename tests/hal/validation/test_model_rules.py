@@ -129,10 +129,10 @@ QUANT = ChannelQuant(dimension=0, scales=(0.5, 0.5))
         (with_operation(0, type=OperationType.IF), "operation 0 IF"),
         (with_graph(model(), inputs=(0, 0)), "input|listed"),
         (with_graph(model(), inputs=(7,)), "input 0: there is no operand 7"),
-        (with_graph(model(), outputs=()), "at least one output"),
+        (with_graph(model(), outputs=()), "no output; at least one is expected"),
         (with_graph(model(), outputs=(-1,)), "output 0: there is no operand -1"),
-        (with_graph(model(), operations=()), "at least one operand and one operation"),
-        (with_graph(model(), operands=()), "at least one operand and one operation"),
+        (with_graph(model(), operations=()), "at least one of each is expected"),
+        (with_graph(model(), operands=()), "at least one of each is expected"),
         (
             with_graph(model(), operations=tuple(reversed(model().main.operations))),
             "operand 3 is read before it is written",

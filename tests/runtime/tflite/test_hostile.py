@@ -340,7 +340,7 @@ def ends(**fields: Any) -> Spoil:
         (ends(inputs=(0, 0)), "listed twice among the inputs"),
         (ends(outputs=(4,)), "output 0 refers to tensor 4"),
         (ends(outputs=(-1,)), "output 0 refers to tensor -1"),
-        (ends(outputs=()), "at least one output"),
+        (ends(outputs=()), "no output; at least one"),
         (ends(operators=[]), "output 0, tensor 2 'z', is never written"),
         (ends(inputs=(3,)), "operator 0 ADD reads tensor 0 'x', which nothing before it writes"),
     ],
@@ -359,7 +359,7 @@ def test_error_messages(tmp_path: Path, spoil: Spoil, message: str) -> None:
         ({"x": 2**32 - 1}, {"z": 2}, "does not name each input"),
         ({"x": 0}, {"z": 4}, "output 'z' is tensor 4; there are 4"),
         ({"x": 0}, {"z": 2**32 - 1}, "output 'z' is tensor 4294967295"),
-        ({"x": 0}, {}, "at least one output"),
+        ({"x": 0}, {}, "no output; at least one"),
     ],
 )
 def test_a_signature_must_match_its_subgraph(

@@ -273,7 +273,7 @@ class TestWarm:
     def test_as_the_application_asks(self, device: CachingDevice, tmp_path: Path) -> None:
         token, directory = bytes(range(32)), tmp_path / "application"
         options = ("--preference", "low_power", "--priority", "HIGH", "--threads", "2")
-        place = ("--directory", directory, "--token", token.hex())
+        place = ("--dir", directory, "--token", token.hex())
         (document,) = invoke_json("cache", "warm", MODEL, "--device", "caching", *options, *place)["models"]
         assert [step["cache"] for step in document["steps"]] == ["miss"]
         builder = nd.CompilationBuilder(nd.load_tflite(MODEL), [device], 2)
@@ -285,10 +285,10 @@ class TestWarm:
     @sweep(
         ("options", "message"),
         [
-            (("--preference", "fast"), "LOW_POWER, FAST_SINGLE_ANSWER, SUSTAINED_SPEED"),
-            (("--priority", "0"), "LOW, MEDIUM, HIGH"),
+            (("--preference", "fast"), "low_power or fast_single_answer or sustained_speed"),
+            (("--priority", "0"), "low or medium or high"),
             (("--token", "12"), "64 hexadecimal digits"),
-            (("--directory", "x"), "needs --token"),
+            (("--dir", "x"), "needs --token"),
         ],
     )
     def test_wrong_options(self, options: tuple[str, ...], message: str) -> None:

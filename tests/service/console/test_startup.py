@@ -1,18 +1,11 @@
-"""The option `--startup`, and the bar of preparations that take long."""
+"""The bar of preparations that take long."""
 
 import pytest
-import typer
 
 import neurald as nd
-from neurald.service.console.startup import preparing, startup_of
+from neurald.service.console.startup import preparing
 
 pytestmark = pytest.mark.quick
-
-
-def test_the_names_are_those_of_the_library() -> None:
-    assert [startup_of(each.value) for each in nd.Startup] == list(nd.Startup)
-    with pytest.raises(typer.BadParameter, match="'soon'; instant or optimized is expected"):
-        startup_of("soon")
 
 
 def progress(step: int, share: float) -> nd.StepProgress:

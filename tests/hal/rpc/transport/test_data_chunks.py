@@ -133,7 +133,7 @@ def test_too_much_and_too_little() -> None:
         unpacker.require_complete()
     unpacker.add(device_pb2.DataChunk(content=bytes(3)))
     unpacker.require_complete()
-    with pytest.raises(BadData, match="more content"):
+    with pytest.raises(BadData, match="after all 15 bytes"):
         unpacker.add(device_pb2.DataChunk(content=bytes(1)))
 
 

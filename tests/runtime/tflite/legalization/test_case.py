@@ -74,7 +74,7 @@ def test_refusals(tmp_path: Path) -> None:
         load_tflite(cases(2, (2,)).write(path))
     file = cases(2)
     file.graphs[2].outputs = (*file.graphs[2].outputs, *file.graphs[2].outputs)
-    with pytest.raises(BadData, match="different numbers of outputs"):
+    with pytest.raises(BadData, match=r"its subgraphs have [\d, and]+ outputs; the same"):
         load_tflite(file.write(path))
     file = cases(2)
     file.graphs[1].operators[0].code = CASE
