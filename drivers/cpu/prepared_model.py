@@ -18,7 +18,7 @@ from neurald.hal.device import (
     OutputShape,
     Timing,
 )
-from neurald.hal.errors import BadData, OpFailed
+from neurald.hal.errors import OpFailed
 from neurald.hal.execution.direct_calls import ArrayFunction, ShortExecution
 from neurald.hal.execution.in_process import InProcessModel
 from neurald.hal.execution.native_serving import NativeCall
@@ -251,9 +251,4 @@ def address_of(request: Request, argument: Argument, size_bytes: int) -> int:
         BadData: it is outside its memory.
     """
     assert argument.pool is not None  # noqa: S101 - validated
-    memory = request.pools[argument.pool]
-    if not 0 <= argument.offset <= memory.size - size_bytes:
-        raise BadData(
-            f"an argument of {size_bytes} bytes at offset {argument.offset} exceeds its memory of {memory.size} bytes"
-        )
-    return memory.address + argument.offset
+    return argument.address_in(request.pools[argument.pool], size_bytes)

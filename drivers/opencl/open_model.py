@@ -8,7 +8,7 @@ from functools import partial
 from neurald.drivers.compiler.frontend.variants.kept_variants import OpenVariant
 from neurald.drivers.opencl.artifact import write_open_artifact
 from neurald.drivers.opencl.platform.discovery import DeviceContext
-from neurald.drivers.opencl.prepared_model import OpenClPreparedModel, host_address
+from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
 from neurald.drivers.opencl.runtime.buffer import OpenClBuffer
 from neurald.drivers.opencl.runtime.constants import DeviceConstants
 from neurald.drivers.opencl.runtime.instance_pool import InstancePool
@@ -112,7 +112,7 @@ class OpenClOpenModel:
             return ExecutionResult(output_shapes=shapes_out)
         inputs, outputs = (
             [
-                host_address(request.pools[each.pool or 0], each, port.size_bytes)
+                each.address_in(request.pools[each.pool or 0], port.size_bytes)
                 for port, each in zip(ports, given, strict=True)
             ]
             for ports, given in ((sizes.inputs, request.inputs), (sizes.outputs, request.outputs))

@@ -325,7 +325,7 @@ class OpenClPreparedModel(InProcessModel):
                     f"{size_bytes} bytes need device memory of that size on the same device; got {memory.size} bytes"
                 )
             return memory
-        return host_address(memory, argument, size_bytes)
+        return argument.address_in(memory, size_bytes)
 
     def artifact(self) -> Artifact | None:
         """See `PreparedModel.artifact`."""
@@ -373,19 +373,6 @@ class OpenClPreparedModel(InProcessModel):
             if self._profiled is None:
                 self._profiled = BuiltProgram.from_source(self.device, running.executable.text)
             return instance.profile(self._profiled)
-
-
-def host_address(memory: Memory, argument: Argument, size_bytes: int) -> int:
-    """Returns the address of an argument in memory of the host.
-
-    Raises:
-        BadData: the argument does not lie inside the memory.
-    """
-    if not 0 <= argument.offset <= memory.size - size_bytes:
-        raise BadData(
-            f"{size_bytes} bytes at {argument.offset} do not lie inside memory of {memory.size} bytes"
-        )
-    return memory.address + argument.offset
 
 
 def _memory(request: Request, argument: Argument) -> Memory:

@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Dimensions
 
@@ -21,6 +22,22 @@ class Argument(Struct, frozen=True, kw_only=True):
     length: int = 0
     dimensions: Dimensions = None
     padding: int = 0
+
+    def address_in(self, memory: Memory, size_bytes: int) -> int:
+        """Returns the address of the argument.
+
+        Args:
+            memory: its pool, which is memory of the host.
+            size_bytes: how many bytes are read or written.
+
+        Raises:
+            BadData: these bytes do not lie inside the memory.
+        """
+        if not 0 <= self.offset <= memory.size - size_bytes:
+            raise BadData(
+                f"an argument of {size_bytes} bytes at offset {self.offset} exceeds its memory of {memory.size} bytes"
+            )
+        return memory.address + self.offset
 
 
 class Request(Struct, frozen=True, kw_only=True, weakref=True):

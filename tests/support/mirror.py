@@ -301,7 +301,6 @@ COVERED_BY: Mapping[str, str] = {
     "hal/model/operation_type.py": "tests/hal/rpc/wire/test_model.py",
     "hal/model/quantization.py": "tests/hal/operations/reduction/test_softmax.py",
     "hal/model/graph.py": "tests/hal/validation/test_model_rules.py",
-    "hal/model/request.py": "tests/hal/validation/test_model_rules.py",
     "hal/model/types.py": "tests/hal/validation/test_model_rules.py",
     "hal/operations/__init__.py": "tests/hal/operations/machinery/test_definition.py",
     "hal/operations/arithmetic/quantized.py": "tests/hal/operations/reduction/test_softmax.py",

@@ -258,7 +258,7 @@ class SubgraphRunner:
             for index, shape in shapes.items()
             if not _is_declared(shape, self._source.tensors[index])
         }
-        entry = self._load_open(shapes, changed) or self._load_as_declared(changed)
+        entry = self._load_open(changed) or self._load_as_declared(changed)
         try:
             compilation = self._compile(entry.model, self.compilation)
         except BadData:
@@ -297,14 +297,11 @@ class SubgraphRunner:
         kept = [each for each in self._prepared if each is not prepared]
         self._prepared = [*kept[1 - _MAX_PREPARED :], prepared]
 
-    def _load_open(
-        self, shapes: Mapping[int, tuple[int, ...]], changed: Mapping[int, tuple[int, ...]]
-    ) -> Entry | None:
+    def _load_open(self, changed: Mapping[int, tuple[int, ...]]) -> Entry | None:
         """Loads the subgraph with open lengths where those of two sets of shapes differed.
 
         Args:
-            shapes: the present ones of all inputs.
-            changed: those that the file does not declare.
+            changed: the shapes of inputs that the file does not declare.
 
         Returns:
             None if there were few sets of shapes, or if these lengths cannot be open.
