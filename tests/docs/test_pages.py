@@ -16,6 +16,7 @@ import pytest
 from support.snippets import Page, commands, snippets
 from support.sweeps import sweep
 from support.tflite.builder import TfliteModel
+from support.tflite.custom import custom_file
 from support.tflite.resources import assign, initialise, plus, read, variable
 
 from neurald.hal import registry
@@ -107,6 +108,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     shutil.copy(demo / "digits.tflite", tmp_path)
     _assistant().write(tmp_path / "assistant.tflite")
     _training().write(tmp_path / "model.tflite")
+    pair = ((2,), "FLOAT32")
+    custom_file("Twice", [pair], [pair]).write(tmp_path / "twice.tflite")
     np.savez(tmp_path / "inputs.npz", image=np.zeros((1, 8, 8, 1), np.uint8))
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     monkeypatch.chdir(tmp_path)
