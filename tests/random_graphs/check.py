@@ -12,6 +12,7 @@ import numpy as np
 from random_graphs.comparison import Envelope
 from random_graphs.graph import RandomGraph
 from support.devices.misbehaving import SampleDevice
+from support.devices.modes import MODES, compute
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
@@ -25,7 +26,7 @@ from neurald.runtime.devices.local import cpu_device
 _EXECUTION_S = 60.0
 #: Errors for a shape that differs from the declared one.
 _REFUSALS = (nd.ResultCode.BAD_DATA, nd.ResultCode.OP_FAILED)
-_MODES = ("run", "sync", "async", "burst", "fenced")
+_MODES = ("run", *MODES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,15 +172,7 @@ def computed(compilation: nd.Compilation, graph: RandomGraph, mode: str) -> list
     outputs = [np.full(array.shape, 77, array.dtype) for array in graph.expected]
     for position, output in enumerate(outputs):
         execution.set_output(position, output)
-    if mode == "sync":
-        execution.compute()
-    elif mode == "async":
-        execution.start_compute().wait()
-    elif mode == "fenced":
-        execution.start_compute_with_dependencies([]).wait()
-    else:
-        with compilation.create_burst() as burst:
-            execution.compute(burst=burst)
+    compute(execution, mode)
     shapes = execution.output_shapes()
     # If the result has another shape than the buffer, its bytes come first.
     return [

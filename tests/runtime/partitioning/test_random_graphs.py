@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.devices.modes import MODES, compute
 from support.models.random_graphs import SIGNATURES, Driver, RandomModel
 
 import neurald as nd
@@ -36,15 +37,7 @@ def computed(
     outputs = [np.full(shape, np.nan, np.float32) for _ in compilation.model.outputs]
     for position, output in enumerate(outputs):
         execution.set_output_from_memory(position, HostMemory(output), 0, output.nbytes, shape)
-    if mode == "sync":
-        execution.compute()
-    elif mode == "async":
-        execution.start_compute().wait()
-    elif mode == "fenced":
-        execution.start_compute_with_dependencies([]).wait()
-    else:
-        with compilation.create_burst() as burst:
-            execution.compute(burst=burst)
+    compute(execution, mode)
     return [output.tobytes() for output in outputs]
 
 
@@ -60,5 +53,5 @@ def test_partitioned_equals_unpartitioned(seed: int) -> None:
     split = builder.finish()
     expected = [output.tobytes() for output in whole.run(*arrays)]
     assert [output.tobytes() for output in split.run(*arrays)] == expected
-    mode = rng.choice(["sync", "async", "burst", "fenced"])
+    mode = rng.choice(MODES)
     assert computed(split, arrays, graph.shape, mode) == expected
