@@ -3,6 +3,7 @@
 import struct
 
 import pytest
+from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -47,9 +48,28 @@ def test_strings_of_one_length_count_once(count: int) -> None:
     assert taken_strings(memoryview(tensor_of(mixed)), 21) is None
 
 
-@given(st.binary(max_size=60))
-def test_other_messages_are_left_to_protobuf(content: bytes) -> None:
-    taken_strings(memoryview(content), LIMIT)
+CHANGES = st.lists(st.tuples(st.integers(0, 59), st.integers(0, 255)), max_size=3)
+
+
+@given(st.binary(max_size=60) | st.builds(tensor_of, st.lists(st.binary(max_size=9), max_size=4)), CHANGES)
+def test_messages_mean_what_protobuf_finds_in_them(content: bytes, changes: list[tuple[int, int]]) -> None:
+    damaged = bytearray(content)
+    for place, value in changes:
+        damaged[place : place + 1] = (value,)
+    taken = taken_strings(memoryview(damaged), LIMIT)
+    if taken is None:
+        return
+    rest, found = taken
+    message = type(ModelInferRequest().inputs.add())
+    try:
+        strings = list(message.FromString(bytes(damaged)).contents.bytes_contents)
+    except DecodeError:
+        with pytest.raises(DecodeError):
+            message.FromString(rest)
+        return
+    assert found.number == len(strings)
+    assert found.content == b"".join(struct.pack("<I", len(each)) + each for each in strings)
+    assert not message.FromString(rest).contents.bytes_contents
 
 
 def test_other_contents_are_left_to_protobuf() -> None:
