@@ -159,8 +159,16 @@ class RequestedPreparation:
 
             specialize = specialize_later
         if isinstance(options.compiler, BackgroundCompiler) and not options.compiler.is_awaited:
-            # What replaces a first tier has one itself for shapes that are new.
-            first_tier = self._first_tier().taking_over(earlier, self._threads, options.shared)
+            # What replaces a first tier has one itself for shapes that are new. The first execution
+            # imports it, since what is kept for its shapes needs none.
+            binder = cache(partial(self._binder, earlier))
+
+            def bind_now(
+                model: Model, shapes: "Mapping[int, Shape]", limits: ExecuteOptions
+            ) -> "CpuPreparedModel | ReferenceModel":
+                return binder()(model, shapes, limits)
+
+            first_tier = bind_now
             if options.variants is not None:
                 leave = partial(options.compiler.leave, variants=options.variants)
         open_models = OpenVariants(
@@ -180,6 +188,10 @@ class RequestedPreparation:
             kept=None if options.variants is None else kept,
             leave=leave,
         )
+
+    def _binder(self, earlier: object) -> "Bind":
+        """Returns what binds a model to the first tier; see `FirstTier.taking_over`."""
+        return self._first_tier().taking_over(earlier, self._threads, self._options.shared)
 
     def _completed(
         self,

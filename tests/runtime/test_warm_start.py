@@ -85,6 +85,21 @@ _UNUSED_BY_COLD = (
     "neurald.runtime.execution.program.compound_executor",
 )
 
+#: What a model with open lengths needs none of until it is executed.
+_UNUSED_BY_OPEN = (
+    "numpy",
+    "socket",
+    "zlib",
+    "llvmlite.binding",
+    "neurald.drivers.compiler.lowering",
+    "neurald.drivers.cpu.first_tier.first_tier",
+    "neurald.drivers.cpu.first_tier.library",
+    "neurald.drivers.cpu.native.objects.unit_queue",
+    "neurald.hal.operations.convolution",
+    "neurald.hal.operations.elementwise",
+    "neurald.runtime.tflite.conversion.importer",
+)
+
 #: What a loop needs none of either.
 _UNUSED_BY_LOOPS = (
     "neurald.drivers.compiler.frontend.graph_builder",
@@ -153,6 +168,23 @@ def test_what_a_start_from_the_cache_imports(tmp_path: Path) -> None:
     assert outcome == "HIT"
     unused = {*_UNUSED, *_UNUSED_BY_LITERT} - {"neurald.runtime.tflite.file.schema"}
     assert modules.isdisjoint(unused), modules.intersection(unused)
+
+
+def test_what_a_start_of_a_model_with_open_lengths_imports(tmp_path: Path) -> None:
+    model = TfliteModel()
+    graph = model.subgraph()
+    x = graph.tensor((1, 3), name="x", shape_signature=(-1, 3))
+    y = graph.tensor((1, 3), name="y", shape_signature=(-1, 3))
+    graph.operator("TANH", (x,), (y,))
+    graph.inputs, graph.outputs = (x,), (y,)
+    path = model.write(tmp_path / "model.tflite")
+    folder = tmp_path / "folder"
+    folder.mkdir(mode=0o700)
+    time.sleep(3)  # Until the file is at rest.
+    started(path, folder)
+    _, modules = started(path, folder, _COLD_PROGRAM)
+    assert "neurald.drivers.compiler.frontend.variants.shape_specialization" in modules
+    assert modules.isdisjoint(_UNUSED_BY_OPEN), modules.intersection(_UNUSED_BY_OPEN)
 
 
 def test_what_a_start_without_a_cache_imports(tmp_path: Path) -> None:

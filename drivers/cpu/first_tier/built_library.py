@@ -10,16 +10,19 @@ import logging
 import os
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from neurald.drivers.cpu.native.objects.unit_queue import Unit
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.cache.sources import sources_digest
 from neurald.hal.decoding import from_json
 from neurald.hal.digests import hex_digest_of
 from neurald.hal.records import DECODE_ERRORS
+
+if TYPE_CHECKING:
+    # Only what is compiled has units.
+    from neurald.drivers.cpu.native.objects.unit_queue import Unit
 
 _LOG = logging.getLogger(__name__)
 
@@ -74,7 +77,7 @@ def _content(file: str) -> bytes:
     return content
 
 
-def text_digest(units: Sequence[Unit]) -> str:
+def text_digest(units: "Sequence[Unit]") -> str:
     """Returns the digest of what is compiled."""
     return hex_digest_of("\0".join(text for unit in units for text in (unit.name, unit.text)).encode())
 
