@@ -271,7 +271,7 @@ class _Compiler:
         folding, target = self._folding, self._target
         joined = eliminate_concat(join_pairs(fuse(graph, is_row_wise=is_row_by_row)), Alignment())
         placed = concat_in_place(joined, stores_runs)
-        if any(isinstance(kernel.contraction, MatrixProduct) for kernel in placed.kernels):
+        if _may_have_attention(placed):
             from neurald.drivers.compiler.passes.contraction.attention_merging import merge_attention
 
             placed = merge_attention(placed, lambda kernel: has_attention(kernel, target))
@@ -438,6 +438,14 @@ def _users(step: Step) -> Mapping[Value, list[int]]:
             users.setdefault(step.graph.aliases.get(value, value), []).append(number)
             number += 1
     return users
+
+
+def _may_have_attention(graph: FusedGraph) -> bool:
+    """Returns True if there are matrix products, and a reduction that may lie between two."""
+    kernels = graph.kernels
+    return any(isinstance(each.contraction, MatrixProduct) for each in kernels) and any(
+        each.contraction is None and each.has_reduction for each in kernels
+    )
 
 
 def _written(step: Step) -> frozenset[int]:

@@ -139,7 +139,7 @@ class CpuDevice(OpenDevice):
 
         Control flow is refused if its graphs contain operations of a vendor extension.
         """
-        # A start from the cache does not ask.
+        # A start from the cache only asks if lengths are open.
         from neurald.hal.execution.reference_support import supported_by_references
 
         return supported_by_references(model, self)

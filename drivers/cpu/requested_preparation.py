@@ -159,16 +159,8 @@ class RequestedPreparation:
 
             specialize = specialize_later
         if isinstance(options.compiler, BackgroundCompiler) and not options.compiler.is_awaited:
-            # What replaces a first tier has one itself for shapes that are new. The first execution
-            # imports it, since what is kept for its shapes needs none.
-            binder = cache(partial(self._binder, earlier))
-
-            def bind_now(
-                model: Model, shapes: "Mapping[int, Shape]", limits: ExecuteOptions
-            ) -> "CpuPreparedModel | ReferenceModel":
-                return binder()(model, shapes, limits)
-
-            first_tier = bind_now
+            # What replaces a first tier has one itself for shapes that are new.
+            first_tier = self._late_binder() if earlier is None else self._binder(earlier)
             if options.variants is not None:
                 leave = partial(options.compiler.leave, variants=options.variants)
         open_models = OpenVariants(
@@ -192,6 +184,20 @@ class RequestedPreparation:
     def _binder(self, earlier: object) -> "Bind":
         """Returns what binds a model to the first tier; see `FirstTier.taking_over`."""
         return self._first_tier().taking_over(earlier, self._threads, self._options.shared)
+
+    def _late_binder(self) -> "Bind":
+        """Returns what binds a model that had no first tier so far.
+
+        It imports the first tier when it is called, since what is kept for shapes needs none.
+        """
+        binder = cache(partial(self._binder, None))
+
+        def bind(
+            model: Model, shapes: "Mapping[int, Shape]", limits: ExecuteOptions
+        ) -> "CpuPreparedModel | ReferenceModel":
+            return binder()(model, shapes, limits)
+
+        return bind
 
     def _completed(
         self,

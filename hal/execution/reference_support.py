@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from neurald.hal.device import Device, Verdict
 from neurald.hal.extension_support import refused_operations
+from neurald.hal.model.extension import TFLITE, vendor_extensions
 from neurald.hal.model.model import Model
-from neurald.hal.operations import DEFINITIONS
 
 _SUPPORTED = Verdict(ok=True)
 
@@ -16,6 +16,11 @@ def supported_by_references(model: Model, device: Device) -> Sequence[Verdict]:
     Control flow is refused if its graphs contain operations of a vendor extension that `device`
     does not have.
     """
+    outline = model.outline
+    if outline.has_references and TFLITE in device.extensions:
+        return (_SUPPORTED,) * len(outline.operations)
+    from neurald.hal.operations import DEFINITIONS  # A start from the cache needs none.
+
     refused = refused_operations(model, device)
     operations = model.main.operations
     if not refused and all(kind in DEFINITIONS for kind in {operation.type for operation in operations}):
@@ -28,3 +33,11 @@ def supported_by_references(model: Model, device: Device) -> Sequence[Verdict]:
         else Verdict(ok=False, reason=f"{operation.type.name} has no reference")
         for position, operation in enumerate(operations)
     )
+
+
+def have_references(model: Model) -> bool:
+    """Returns True if references run all operations, and none is of a vendor's extension."""
+    from neurald.hal.operations import DEFINITIONS
+
+    kinds = {operation.type for operation in model.main.operations}
+    return all(kind in DEFINITIONS for kind in kinds) and not vendor_extensions(model)

@@ -54,6 +54,8 @@ class Outline(Struct, frozen=True, kw_only=True, array_like=True, eq=False):
         inputs, outputs: those of the main graph.
         input_operands, output_operands: the same as operands.
         operations: the application's numbers of the main graph's operations.
+        has_references: True if it is known that references run all operations, and that none is of
+            a vendor's extension.
     """
 
     inputs: tuple[int, ...]
@@ -61,6 +63,7 @@ class Outline(Struct, frozen=True, kw_only=True, array_like=True, eq=False):
     input_operands: tuple[Operand, ...]
     output_operands: tuple[Operand, ...]
     operations: tuple[int, ...]
+    has_references: bool = False
 
     @classmethod
     def of(cls, graph: Subgraph) -> Self:

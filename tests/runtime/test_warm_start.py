@@ -1,11 +1,13 @@
 """A start from the cache imports neither NumPy, the compiler, nor the conversion of files."""
 
+import itertools
 import os
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import numpy as np
 from support.tflite.builder import TfliteModel
 
 _PROGRAM = """
@@ -20,6 +22,8 @@ print(*sorted(sys.modules))
 """
 
 _UNUSED = (
+    "concurrent.futures",
+    "copy",
     "dataclasses",
     "google.protobuf",
     "grpc",
@@ -95,8 +99,7 @@ _UNUSED_BY_OPEN = (
     "neurald.drivers.cpu.first_tier.first_tier",
     "neurald.drivers.cpu.first_tier.library",
     "neurald.drivers.cpu.native.objects.unit_queue",
-    "neurald.hal.operations.convolution",
-    "neurald.hal.operations.elementwise",
+    "neurald.hal.operations",
     "neurald.runtime.tflite.conversion.importer",
 )
 
@@ -107,6 +110,29 @@ _UNUSED_BY_LOOPS = (
     "neurald.drivers.compiler.ir.expression",
     "neurald.drivers.compiler.ir.op",
     "neurald.drivers.compiler.lowering",
+)
+
+#: What a process that compiles does, before it answers.
+_COMPILING_PROGRAM = """
+import sys
+from neurald.drivers.cpu.device import CpuDevice
+from neurald.hal.compiling.spared_imports import spare_imports
+from neurald.hal.device import PrepareOptions
+from neurald.runtime.tflite import load_tflite
+
+spare_imports()
+device = CpuDevice()
+device.get_ready_to_compile(lasts=False)
+result = device.compile(load_tflite(sys.argv[1]), None, PrepareOptions())
+print("COMPILED" if result.artifact else result.note)
+print(*sorted(sys.modules))
+"""
+#: What small models without attention need none of.
+_UNUSED_BY_COMPILING = (
+    "concurrent.futures",
+    "copy",
+    "dataclasses",
+    "neurald.drivers.compiler.passes.contraction.attention_merging",
 )
 
 #: A program of LiteRT, which uses NumPy itself.
@@ -202,6 +228,22 @@ def test_what_a_start_without_a_cache_imports(tmp_path: Path) -> None:
     outcome, modules = started(path, folder, _COLD_PROGRAM)
     assert outcome != "HIT"
     assert modules.isdisjoint(_UNUSED_BY_COLD), modules.intersection(_UNUSED_BY_COLD)
+
+
+def test_what_compiling_products_imports(tmp_path: Path) -> None:
+    model = TfliteModel()
+    graph = model.subgraph()
+    values = [graph.tensor((2, 8), name=name) for name in "xyz"]
+    for source, target in itertools.pairwise(values):
+        weights = graph.tensor((8, 8), data=np.eye(8, dtype=np.float32))
+        graph.operator("FULLY_CONNECTED", (source, weights, -1), (target,), "FullyConnectedOptions")
+    graph.inputs, graph.outputs = values[:1], values[-1:]
+    folder = tmp_path / "folder"
+    folder.mkdir(mode=0o700)
+    outcome, modules = started(model.write(tmp_path / "model.tflite"), folder, _COMPILING_PROGRAM)
+    assert outcome == "COMPILED"
+    assert "neurald.drivers.cpu.kernels.gemm.gemm" in modules
+    assert modules.isdisjoint(_UNUSED_BY_COMPILING), modules.intersection(_UNUSED_BY_COMPILING)
 
 
 def test_what_a_start_with_a_loop_imports(tmp_path: Path) -> None:

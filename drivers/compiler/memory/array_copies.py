@@ -11,8 +11,9 @@ from typing import Final, TypeAlias
 
 from neurald.hal.lazy_numpy import Array, np
 
-#: Bytes that one thread copies at a time.
+#: Bytes that one thread copies at a time, and for which starting one pays.
 _PART_BYTES: Final = 4 << 20
+_THREAD_BYTES: Final = 2 << 20
 _MAX_THREADS: Final = 8
 
 #: Copies one array to another one of the same shape: the target, and the source.
@@ -34,7 +35,8 @@ def copy_arrays(copies: "Iterable[tuple[Array, Array]]", copy: _Copy = _copy) ->
         copy: copies a part of an array; called by several threads.
     """
     parts = [part for target, source in copies for part in _parts(target, source)]
-    count = min(_MAX_THREADS, len(parts), len(os.sched_getaffinity(0)))
+    wanted = sum([target.nbytes for target, _ in parts]) // _THREAD_BYTES
+    count = min(_MAX_THREADS, len(parts), wanted, len(os.sched_getaffinity(0)))
     # Threads may be refused: by the system, and once the program's main thread has ended.
     with contextlib.suppress(RuntimeError):
         if count > 1:

@@ -1,17 +1,19 @@
 """Prepares a step again in a thread of its own, once for all executions that wait for it."""
 
-import copy
 import logging
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
-from concurrent.futures import wait as wait_for
+from typing import TYPE_CHECKING
 
 from neurald.hal.device import ExecuteOptions, PreparedModel
 from neurald.hal.errors import Error, MissedDeadlineTransient, ResourceExhaustedTransient
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.sync.cancellation import next_wait_s
+
+if TYPE_CHECKING:
+    # Most programs lose no step.
+    from concurrent.futures import Future
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +36,8 @@ class RepeatedPreparation:
 
     def begin(self, prepare: Callable[[], PreparedModel]) -> "Future[PreparedModel]":
         """Begins to prepare the step, unless that is under way; returns what will be the result."""
+        from concurrent.futures import Future
+
         with self._lock:
             known = self._under_way
             # The thread of a parent process does not exist in its child.
@@ -64,6 +68,9 @@ class RepeatedPreparation:
             Cancelled: the execution was cancelled.
             Error: the step cannot be prepared.
         """
+        import copy
+        from concurrent.futures import wait as wait_for
+
         begun = self.begin(prepare)
         deadline_s = None if options is None else options.deadline_s
         cancellation = None if options is None else options.cancellation

@@ -94,12 +94,14 @@ def stored_model(model: Model) -> StoredModel | None:
     Raises:
         OutOfMemory: there is no memory for what the model has besides the file.
     """
+    from neurald.hal.execution.reference_support import have_references  # To restore one needs none.
+
     if any(variable.initial.dtype.hasobject for variable in model.state):
         return None
     starts, added = _joined(model.pools[1:])
     main = _moved(model.main, starts)
     outline = _Outline(
-        main=Outline.of(main),
+        main=replace(Outline.of(main), has_references=have_references(model)),
         variables=tuple(map(_to_variable, model.state)),
         input_names=model.input_names,
         output_names=model.output_names,

@@ -23,8 +23,7 @@ _ASSUMED_LENGTH = 1
 
 def is_specified(model: Model) -> bool:
     """Returns True if the shapes of all inputs are known before execution."""
-    main = model.main
-    return all(main.operands[index].is_fully_specified for index in main.inputs)
+    return all(operand.is_fully_specified for operand in model.outline.input_operands)
 
 
 def with_assumed_shapes(model: Model) -> Model:

@@ -12,7 +12,8 @@ elements are read where they come from; nor are those that only move elements of
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Expression, Load, Reduce, axis, index, load
 from neurald.drivers.compiler.ir.extents.extent import same_length
@@ -170,8 +171,7 @@ class _Merging:
         self._add_reader(stored)
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(Struct, frozen=True):
     """A row of scores: `row` of `batch`, both of constant extents."""
 
     batch: Axis

@@ -7,6 +7,7 @@ import threading
 import numpy as np
 import pytest
 
+from neurald.drivers.compiler.memory import array_copies
 from neurald.drivers.compiler.memory.array_copies import copy_arrays
 
 
@@ -24,6 +25,25 @@ def test_numbers_beyond_the_range_become_infinite() -> None:
     target = np.zeros((2, 1 << 21), np.float16)
     copy_arrays([(target, np.full(target.shape, -1e6, np.float32))])
     assert np.isneginf(target).all()
+
+
+def test_many_small_arrays_are_copied_without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr(array_copies, "_copy_in_threads", _refused)
+    copies = [(np.zeros(1000, np.float32), np.full(1000, number, np.float32)) for number in range(100)]
+    array_copies.copy_arrays(copies)
+    assert all((target == source).all() for target, source in copies)
+
+
+def test_many_arrays_that_are_large_together_are_copied_in_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr(array_copies, "_copy_in_threads", _refused)
+    with pytest.raises(AssertionError, match="2 threads"):
+        array_copies.copy_arrays([(np.zeros(1 << 17), np.zeros(1 << 17)) for _ in range(4)])
+
+
+def _refused(parts: object, count: int) -> None:
+    raise AssertionError(f"{count} threads")
 
 
 def test_nothing_is_copied() -> None:

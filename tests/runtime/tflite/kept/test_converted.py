@@ -84,6 +84,7 @@ def test_an_unchanged_file_is_converted_once(path: Path, conversions: list[str |
     assert conversions == [None]
     assert_same(first, second)
     assert_same(first, third)
+    assert second.outline.has_references
 
 
 def test_what_is_stored_is_copied_once_outside_of_the_process(path: Path) -> None:
