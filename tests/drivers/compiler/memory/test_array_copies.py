@@ -42,7 +42,7 @@ def test_many_arrays_that_are_large_together_are_copied_in_threads(monkeypatch: 
         array_copies.copy_arrays([(np.zeros(1 << 17), np.zeros(1 << 17)) for _ in range(4)])
 
 
-def _refused(parts: object, count: int) -> None:
+def _refused(parts: object, count: int, *others: object) -> None:
     raise AssertionError(f"{count} threads")
 
 
