@@ -11,7 +11,7 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import cache_from_source, module_from_spec
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
@@ -155,8 +155,11 @@ def test_bytecode_longer_than_one_read_is_loaded(module: Path) -> None:
 
 
 def test_paths_in_bytecode_of_a_folder_that_was_moved_are_corrected(module: Path) -> None:
+    module.write_text("def value():\n    return 1\n\nVALUE = value\n")
+    py_compile.compile(str(module))
     moved = module.parent.rename(module.parent.with_name("moved")) / module.name
-    assert _value(moved) == 1
+    value: Any = _value(moved)
+    assert value.__code__.co_filename == str(moved)
 
 
 def test_bytecode_that_is_checked_otherwise_is_left_to_python(module: Path) -> None:

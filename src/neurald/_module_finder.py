@@ -8,6 +8,7 @@ Both together take longer than loading a small module, and a start imports hundr
 import marshal
 import os
 import sys
+from _imp import _fix_co_filename  # type: ignore[attr-defined]
 from collections.abc import Sequence
 from importlib._bootstrap_external import MAGIC_NUMBER  # `importlib.util` takes longer to import
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
@@ -64,8 +65,12 @@ class ModuleLoader(SourceFileLoader):
             code = marshal.loads(memoryview(content)[_HEAD_BYTES:])  # noqa: S302
         except (EOFError, TypeError, ValueError):
             return None
-        # Python corrects the paths in bytecode of a folder that was moved.
-        return code if isinstance(code, CodeType) and code.co_filename == self.path else None
+        if not isinstance(code, CodeType):
+            return None
+        if code.co_filename != self.path:
+            # As Python does: the folder was moved, or is reached through a link.
+            _fix_co_filename(code, self.path)
+        return code
 
 
 class ModuleFinder:
