@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from neurald._module_finder import read_file
 from neurald.hal.cache.file import read_small, write_small
 from neurald.hal.cache.secret import MAC_BYTES, authentication_code, installation_secret, secret_owner
 from neurald.hal.digests import are_equal, hex_digest_of, new_digest
@@ -78,17 +79,11 @@ def digest_of_directory(root: Path, folders: Iterable[str], scans: "dict[str, _S
     known = _recall(memory, state)
     if known:
         return known
-    digest = _content_digest((path, partial(_read, f"{root}/{path}")) for path in files)
+    digest = _content_digest((path, partial(read_file, f"{root}/{path}")) for path in files)
     # Files that were written since they were examined have another state, so it is no problem if
     # this is the digest of what was written.
     _remember(memory, state, digest)
     return digest
-
-
-def _read(path: str) -> bytes:
-    """Returns the content of a file, in half of the time of `Path.read_bytes`."""
-    with open(path, "rb", buffering=0) as file:  # noqa: PTH123
-        return file.read()
 
 
 def digest_of_resources(root: "Traversable", folders: Iterable[str]) -> str:

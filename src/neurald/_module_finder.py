@@ -24,8 +24,8 @@ _SUFFIX: Final = f".{_TAG}{f'.opt-{sys.flags.optimize}' if sys.flags.optimize el
 _VERSION: Final = MAGIC_NUMBER + bytes(4)
 _HEAD_BYTES: Final = 16
 _WORD: Final = 0xFFFFFFFF
-#: As many bytes are read at once, which is the whole file nearly always.
-_READ_BYTES: Final = 1 << 16
+#: As many bytes are read at once, which is the whole file mostly. More take longer to allocate.
+_READ_BYTES: Final = 1 << 14
 
 
 class ModuleLoader(SourceFileLoader):
@@ -53,7 +53,7 @@ class ModuleLoader(SourceFileLoader):
     def _code(self, source: os.stat_result) -> CodeType | None:
         """Returns the bytecode; None if it is missing, or of another source or another Python."""
         try:
-            content = _content(self._bytecode)
+            content = read_file(self._bytecode)
         except OSError:
             return None
         state = (int(source.st_mtime) & _WORD).to_bytes(4, "little")
@@ -121,8 +121,8 @@ def _state(path: str) -> os.stat_result | None:
         return None
 
 
-def _content(path: str) -> bytes:
-    """Returns the content of a file.
+def read_file(path: str) -> bytes:
+    """Returns the content of a file, in three system calls if it is small.
 
     Raises:
         OSError: it cannot be read.

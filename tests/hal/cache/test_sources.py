@@ -59,6 +59,17 @@ def test_every_file_of_the_folders_counts(package: Path) -> None:
     assert len(seen) == 6
 
 
+@pytest.mark.parametrize("size", [0, (1 << 14) - 1, 1 << 14, (1 << 14) + 1, 100_000])
+def test_all_of_a_file_counts(package: Path, size: int) -> None:
+    file = package / "hal/model/types.py"
+    content = b"#" * size
+    file.write_bytes(content)
+    first = digest(package)
+    assert first == digest_of_resources(package, FOLDERS)
+    file.write_bytes(content[:-1] + b"!" * min(1, size))
+    assert (digest(package) == first) is not bool(size)
+
+
 def test_nothing_else_counts(package: Path, tmp_path: Path) -> None:
     found = digest(package)
     (package / "drivers/b/other.py").write_text("b = 2\n")
