@@ -89,7 +89,7 @@ def test_what_is_known_to_have_references_is_supported_without_its_graphs() -> N
 
 def test_other_extensions_are_looked_for_in_the_graphs() -> None:
     device = ReferenceDevice()
-    device.extensions = ()  # type: ignore[misc,assignment]
+    device.extensions = ()  # type: ignore[assignment]
     with pytest.raises(BadState, match="its graphs are lost"):
         supported_by_references(_unread(True), device)
 
