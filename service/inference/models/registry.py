@@ -5,7 +5,7 @@ import contextlib
 import logging
 import os
 import weakref
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Final
 
@@ -55,6 +55,8 @@ _LOADS: Final = 2
 _MAX_GIVEN: Final = 64
 #: How many models are remembered that could not be loaded, or were unloaded.
 _MAX_FAILURES: Final = 4096
+#: How many versions are remembered that were served and are not any more.
+_MAX_FORMER: Final = 4096
 
 
 class IndexEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,6 +124,8 @@ class Registry:
         self._models: dict[str, dict[int, ServedVersion]] = {}
         self._sources: dict[str, _Source] = {}
         self._failures: dict[str, str] = {}
+        #: Versions that were served and are not any more, the oldest first.
+        self._former: dict[tuple[str, int], None] = {}
         self._loading: set[str] = set()
         #: Those that are held or waited for.
         self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
@@ -143,6 +147,8 @@ class Registry:
                 Status.UNAVAILABLE,
                 f"Request for unknown model: {quoted(name)} is not at ready state: models are being loaded",
             )
+        if not versions and version and self._was_served(name, version):
+            raise _not_ready(name, version)
         if not versions:
             raise ServiceError(
                 Status.NOT_FOUND,
@@ -159,12 +165,18 @@ class Registry:
                 "an integral value > 0",
             )
         found = versions.get(int(version)) if len(version) < 19 else None
+        if found is None and self._was_served(name, version):
+            raise _not_ready(name, version)
         if found is None:
             raise ServiceError(
                 Status.NOT_FOUND,
                 f"Request for unknown model: {quoted(name)} version {quoted(version)[1:-1]} is not found",
             )
         return found
+
+    def _was_served(self, name: str, version: str) -> bool:
+        """Returns whether a version was served and is not any more."""
+        return version.isascii() and version.isdecimal() and (name, int(version[:19])) in self._former
 
     def versions_of(self, name: str) -> tuple[int, ...]:
         """Returns the versions of a model that are served, in ascending order."""
@@ -218,18 +230,13 @@ class Registry:
         """Returns what is known of the models in the repository, and of those that are served."""
         entries: list[IndexEntry] = []
         names = self._repository.models()
+        former: dict[str, list[int]] = {}
+        for model, version in self._former:
+            former.setdefault(model, []).append(version)
         for name in sorted({*names, *self._models, *self._failures}):
             served = self._models.get(name, {})
-            for version, found in sorted(served.items()):
-                entries.append(
-                    IndexEntry(
-                        name=name,
-                        version=str(version),
-                        state=READY if found.is_ready else UNAVAILABLE,
-                        reason=found.reason,
-                    )
-                )
             if served:
+                entries += _served_entries(name, served, former.get(name, ()))
                 continue
             state, reason = "", ""
             if name in self._loading:
@@ -301,6 +308,7 @@ class Registry:
             return
         async with self._lock(name):
             versions = self._models.pop(name, {})
+            self._note_former(name, versions, ())
             self._sources.pop(name, None)
             self._demanded.discard(name)
             self._note_failure(name, _UNLOADED)
@@ -320,6 +328,15 @@ class Registry:
         while len(self._failures) >= _MAX_FAILURES:
             del self._failures[next(iter(self._failures))]
         self._failures[name] = reason
+
+    def _note_former(self, name: str, before: Iterable[int], now: Iterable[int]) -> None:
+        """Remembers versions that are not served any more, and forgets those that are."""
+        for version in before:
+            self._former[name, version] = None
+        for version in now:
+            self._former.pop((name, version), None)
+        while len(self._former) > _MAX_FORMER:
+            del self._former[next(iter(self._former))]
 
     def _require_room(self, found: Found) -> None:
         """Raises ServiceError if clients have given too many models, or too large ones."""
@@ -397,6 +414,7 @@ class Registry:
         for each in kept.values():
             each.config = completed(config, name, each.loaded_by_worker)
         self._models[name], self._sources[name] = kept | fresh, source
+        self._note_former(name, before, versions)
         await asyncio.gather(*(each.close() for version, each in before.items() if version not in kept))
 
     def _configured(
@@ -481,6 +499,27 @@ def _load_failure(name: str, version: int, error: Exception) -> ServiceError:
         status = status_of(error.code)
     return ServiceError(
         status, f"load failed for model {quoted(name)}: version {version} is at UNAVAILABLE state: {error};"
+    )
+
+
+def _served_entries(
+    name: str, served: Mapping[int, ServedVersion], former: Iterable[int]
+) -> list[IndexEntry]:
+    """Returns the versions of a model that are served, and those that were."""
+    entries: list[IndexEntry] = []
+    for version in sorted({*served, *former}):
+        found = served.get(version)
+        state = READY if found is not None and found.is_ready else UNAVAILABLE
+        reason = _UNLOADED if found is None else found.reason
+        entries.append(IndexEntry(name=name, version=str(version), state=state, reason=reason))
+    return entries
+
+
+def _not_ready(name: str, version: str) -> ServiceError:
+    """Returns the error for a version that was unloaded; another service may still have it."""
+    return ServiceError(
+        Status.UNAVAILABLE,
+        f"Request for unknown model: {quoted(name)} version {version} is not at ready state",
     )
 
 

@@ -125,7 +125,7 @@ class Calls:
             if not version:
                 chosen = [self.registry.find(name, str(each)) for each in versions] or chosen
         except ServiceError as error:
-            if error.status is not Status.NOT_FOUND:
+            if error.status is Status.INVALID:
                 raise
             what = "model version is not available for model " if versions else "model "
             rest = "" if versions else " is not available"

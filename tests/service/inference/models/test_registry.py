@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from google.protobuf import json_format
 from support.inference import zoo
 from support.inference.serving import Serving
 
@@ -95,6 +96,40 @@ def test_a_configuration_of_a_client_stays_until_the_files_change(client: Any, s
     Path(serving.folder, "same/labels.txt").write_text(LABELS)
     client.load_model("same")
     assert client.is_model_ready("same", "2")
+
+
+def test_versions_that_were_served_may_come_back(client: Any) -> None:
+    is_http = client.module is triton_http
+    not_ready = ("503" if is_http else "StatusCode.UNAVAILABLE", "version 1 is not at ready state")
+    not_found = ("404" if is_http else "StatusCode.NOT_FOUND", "version 7 is not found")
+
+    def refusal(version: str) -> tuple[str, str]:
+        with pytest.raises(InferenceServerException) as caught:
+            asked(client, "same", 4, model_version=version)
+        text = caught.value.message().removeprefix("Request for unknown model: 'same' ")
+        return caught.value.status(), text
+
+    def states() -> dict[str, tuple[str, str]]:
+        index = client.get_model_repository_index()
+        found = index if is_http else map(json_format.MessageToDict, index.models)
+        # Other tests may have had other versions.
+        return {
+            each["version"]: (each["state"], each.get("reason", ""))
+            for each in found
+            if each["name"] == "same" and each["version"] in "12"
+        }
+
+    client.load_model("same", config='{"version_policy": {"all": {}}}')
+    client.load_model("same", config='{"version_policy": {"specific": {"versions": [2]}}}')
+    assert (refusal("1"), refusal("7")) == (not_ready, not_found)
+    assert states() == {"1": ("UNAVAILABLE", "unloaded"), "2": ("READY", "")}
+    with pytest.raises(InferenceServerException, match="requested model version is not available"):
+        client.get_inference_statistics("same", "1")
+    client.unload_model("same")
+    assert refusal("1") == not_ready
+    assert refusal("")[1] == "has no available versions"
+    client.load_model("same")
+    assert states() == {"1": ("READY", ""), "2": ("READY", "")}
 
 
 def test_models_that_cannot_be_loaded_stay_as_they_are(client: Any) -> None:
