@@ -31,10 +31,10 @@ from neurald.hal.sync.cancellation import Cancellation
 #: After code was not valid for lengths, how many runs are on references until it is tried again.
 _REFUSALS: Final = 32
 #: How many times as long steps may keep the GIL, since Python frames of the regular way do, too.
-_LONGER: Final = 5
+_LONGER: Final = 2
 #: The same for those that release it, since these frames take tens of microseconds; longer ones may
 #: use several threads.
-_MUCH_LONGER: Final = 60
+_MUCH_LONGER: Final = 15
 #: Writing larger results takes longer than a call that is repeated, which has memory of its own.
 _MAX_SHORT_BYTES: Final = 32 << 20
 
