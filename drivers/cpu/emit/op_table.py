@@ -13,6 +13,7 @@ from neurald.drivers.cpu.emit.math.conversion import converted
 from neurald.drivers.cpu.emit.math.division import divide, float_remainder, floor_quotient
 from neurald.drivers.cpu.emit.math.fixed_point import fixed_point
 from neurald.drivers.cpu.emit.math.integers import is_signed, resized
+from neurald.drivers.cpu.emit.math.roots import root
 from neurald.drivers.cpu.emit.math.rounding import float_to_half, half_to_float, round_away, rounded
 from neurald.drivers.cpu.emit.math.short_products import is_short_product, short_product
 from neurald.drivers.cpu.emit.vector import Vector
@@ -310,7 +311,7 @@ _OPERATIONS: dict[Op, _Operation] = {
     Op.NEGATE: _negated,
     Op.ABSOLUTE: _absolute,
     Op.NOT: _inverted,
-    Op.SQRT: _intrinsic("llvm.sqrt"),
+    Op.SQRT: _function(root),
     Op.RSQRT: _function(vector_math.rsqrt),
     Op.EXP: _function(vector_math.exp),
     Op.EXPM1: _function(vector_math.expm1),
