@@ -12,6 +12,7 @@ import math
 from neurald.drivers.compiler.ir.expression import Apply, Constant, Expression
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.cpu.emit.math.float_powers import magnitude
 from neurald.drivers.cpu.emit.math.float_tables import looked_up
 from neurald.drivers.cpu.emit.math.floats import FLOAT, LN2, Floats
 from neurald.drivers.cpu.emit.math.inverse_roots import has_inverse_roots, refined_inverse_root
@@ -219,14 +220,13 @@ def rsqrt(v: Vector, element: str, x: str) -> str:
 
 
 def power(v: Vector, element: str, x: str, y: str) -> str:
-    """Computes x^y in double precision; the error of the result is at most 0.6 ULP."""
-    if element == "float":
-        wide_x, wide_y = (v.cast("fpext", "float", each, "double") for each in (x, y))
-        return v.cast("fptrunc", "double", power(v, "double", wide_x, wide_y), "float")
+    """Computes x^y in double precision; the error of a float is at most 0.6 ULP."""
     f = Floats(v, element)
     base = f.absolute(x)
-    logarithm = log(v, element, base)
-    result = exp(v, element, f.multiply(y, logarithm))
+    if element == "float":
+        result = magnitude(v, base, y)
+    else:
+        result = exp(v, element, f.multiply(y, log(v, element, base)))
     is_one = v.binary("or", "i1", f.is_("oeq", base, 1.0), f.is_("oeq", y, 0.0))
     result = f.select(is_one, f.number(1), result)
     half = f.multiply(y, f.number(0.5))
