@@ -8,8 +8,8 @@ import ctypes
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from functools import wraps
-from operator import attrgetter
+from functools import partial, wraps
+from operator import attrgetter, is_
 from typing import Any, Final, Protocol, TypeAlias
 
 from msgspec import Struct
@@ -102,7 +102,12 @@ class RecordedCalls(Protocol):
         ...
 
     def recorded(
-        self, function: Callable[..., Any], subject: int | Subjects, *, is_call: bool
+        self,
+        function: Callable[..., Any],
+        subject: int | Subjects,
+        *,
+        is_call: bool,
+        expected: object = None,
     ) -> Callable[..., Any]:
         """Returns a function that calls another one and records it, also as a method of a class.
 
@@ -110,6 +115,7 @@ class RecordedCalls(Protocol):
             function: the other one.
             subject: its number, or that of a method for each object.
             is_call: whether applications call it.
+            expected: what calls return that are recorded, unless they fail; None for anything.
         """
         ...
 
@@ -148,7 +154,12 @@ class PythonRecorder:
         return self._count
 
     def recorded(
-        self, function: Callable[..., Any], subject: int | Subjects, *, is_call: bool
+        self,
+        function: Callable[..., Any],
+        subject: int | Subjects,
+        *,
+        is_call: bool,
+        expected: object = None,
     ) -> Callable[..., Any]:
         """Returns a function that calls another one and records it; see `RecordedCalls`."""
         known = None if isinstance(subject, int) else _KnownSubjects(subject)
@@ -159,7 +170,10 @@ class PythonRecorder:
             if known is not None and not arguments:
                 return function(**named)
             number, note = (fixed, 0) if known is None else known.of(arguments[0])
-            return self._made(lambda: function(*arguments, **named), number, note, is_call=is_call)
+            counts = None if expected is None else partial(is_, expected)
+            return self._made(
+                lambda: function(*arguments, **named), number, note, is_call=is_call, counts=counts
+            )
 
         return call
 

@@ -47,6 +47,7 @@ from neurald.runtime.execution.burst import Burst
 from neurald.runtime.execution.compiled_model import COMPILE_ELSEWHERE, CompiledModel, require_compiled
 from neurald.runtime.execution.computation import Computation, insufficient
 from neurald.runtime.execution.execution_settings import ExecutionSettings
+from neurald.runtime.execution.fast_paths import is_valid, making_fast_path
 from neurald.runtime.execution.measurement.receipt import ExecutionReceipt, ReceiptRecorder, recording
 
 
@@ -402,11 +403,6 @@ class Execution(Unpicklable):
             return None
         return computation.create_native_call()
 
-    @property
-    def has_fast_path(self) -> bool:
-        """True if the next computation would not go through all layers."""
-        return not (self._short is None and self._fast_path is None and self._burst_fast_path is None)
-
     def forget_fast_paths(self) -> None:
         """Drops what earlier computations have kept, so that the next one goes through all layers.
 
@@ -421,11 +417,13 @@ class Execution(Unpicklable):
         if computation is None or not self._reusable or not self._settings.are_default:
             return
         short = computation.create_short_execution()
+        # A short one has no layers.
+        state = making_fast_path(self) if short is None else None
         run = None if burst is None else computation.create_reusable_execution_in(burst)
         fast_path = computation.create_reusable_execution() if run is None and short is None else None
         with self._lock:
             # Another computation may have started in the meantime.
-            if self._result is result and self._after_fences is None:
+            if self._result is result and self._after_fences is None and (state is None or is_valid(state)):
                 self._short, self._fast_path = short, fast_path
                 self._burst_fast_path = None if burst is None or run is None else (burst, run)
 

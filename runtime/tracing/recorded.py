@@ -57,18 +57,22 @@ def _subjects(recorder: Recorder, category: str, later: Later) -> Subjects:
     return Subjects(owner=later.owner, key=later.key, find=find)
 
 
-def recorded(category: str, describe: Describe, *, is_call: bool = False) -> Replace:
+def recorded(
+    category: str, describe: Describe, *, is_call: bool = False, expected: object = None
+) -> Replace:
     """Returns a replacement that records each call as a span.
 
     Args:
         category: the category of the span.
         describe: its name, or what finds it.
         is_call: whether applications call the method.
+        expected: for a `Later`, what calls return that are recorded, unless they fail; None for
+            anything.
     """
     if isinstance(describe, str):
         return partial(_named, describe, category, is_call)
     if isinstance(describe, Later):
-        return partial(_described_later, describe, category, is_call)
+        return partial(_described_later, describe, category, is_call, expected)
     return partial(_described, describe, category, is_call)
 
 
@@ -80,9 +84,15 @@ def _named(
 
 
 def _described_later(
-    later: Later, category: str, is_call: bool, recorder: Recorder, method: Callable[..., Any]
+    later: Later,
+    category: str,
+    is_call: bool,
+    expected: object,
+    recorder: Recorder,
+    method: Callable[..., Any],
 ) -> Callable[..., Any]:
-    return recorder.calls.recorded(method, _subjects(recorder, category, later), is_call=is_call)
+    subjects = _subjects(recorder, category, later)
+    return recorder.calls.recorded(method, subjects, is_call=is_call, expected=expected)
 
 
 def _described(

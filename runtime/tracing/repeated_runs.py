@@ -5,7 +5,6 @@ trace is taken, the usual way of a run is taken without the method, between read
 They become spans after the trace. Everything unusual goes through the methods themselves.
 """
 
-import time
 from collections.abc import Callable, Mapping
 from functools import partial, wraps
 from operator import call
@@ -47,21 +46,12 @@ def run(recorder: Recorder, method: Callable[..., Any]) -> Callable[..., Any]:
 
 def compute(recorder: Recorder, method: Callable[..., Any]) -> Callable[..., Any]:
     """Records `Execution.compute`."""
-    full, callers = called("compute", "call", "_compilation")(recorder, method), recorder.callers
-
-    @wraps(method)
-    def in_full(execution: Any, *, burst: Any = None) -> None:
-        # With a burst, the method itself takes the short way, which is recorded, too.
-        if execution._short is None and execution._reusable and callers.get(id(execution)) is not execution:
-            callers[id(execution)] = execution
-            if execution.has_fast_path:
-                execution.forget_fast_paths()
-        full(execution, burst=burst)
+    full = called("compute", "call", "_compilation")(recorder, method)
 
     def finish(execution: Any, done: Any) -> bool:
         if done and execution._accepts(done):
             return True
-        in_full(execution)
+        full(execution)
         return False
 
     short_cut = ShortCut(
@@ -71,30 +61,15 @@ def compute(recorder: Recorder, method: Callable[..., Any]) -> Callable[..., Any
         expected=True,
         finish=finish,
     )
-    return recorder.calls.shortened(in_full, short_cut)
+    return recorder.calls.shortened(full, short_cut)
 
 
-def short_run(recorder: Recorder, method: Callable[..., bool]) -> Callable[..., bool]:
-    """Records `Execution._ran_short`, if it has run."""
-    threads, now = recorder.threads, time.monotonic_ns
-
-    def expand(start: int, end: int, thread: int, call: int, executor: Any, *_: None) -> tuple[Span, ...]:
-        name, details = _step_of(executor)
-        return (Span(name, "device", start, end, recorder.process, thread, call, details),)
-
-    @wraps(method)
-    def run(execution: Any) -> bool:
-        start = now()
-        has_run = method(execution)
-        if has_run:
-            end, thread = now(), threads.state
-            executor = execution._compilation.executor
-            recorder.add_record(expand, start, end, thread.number, thread.call, executor)
-        return has_run
-
-    return run
-
-
+#: Records calls of `Execution._ran_short` that have run.
+SHORT_RUN: Final = recorded(
+    "device",
+    Later(owner="_compilation", key="executor", describe=lambda _, executor: _step_of(executor)),
+    expected=True,
+)
 #: Records calls of `ArrayRuns`' functions, whose first argument is the compilation.
 ON_ARRAYS: Final = recorded("device", Later(key="executor", describe=lambda _, executor: _step_of(executor)))
 

@@ -8,7 +8,6 @@ import contextlib
 import itertools
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, partial
 from operator import attrgetter
@@ -139,8 +138,6 @@ class Recorder:
         self.process = process
         self.trace_id = trace_id
         self.threads = Threads()
-        #: Executions whose fast paths may have been made in this trace, by their addresses.
-        self.callers: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self.beginnings: Final = Beginnings(process)
         #: The `RingCalls` of each ring, by the address of its end, which they keep.
         self.rings: dict[int, Any] = {}

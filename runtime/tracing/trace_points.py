@@ -12,6 +12,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from neurald.hal.process.fork import forkable_lock
+from neurald.runtime.execution.fast_paths import forget_fast_paths
 from neurald.runtime.tracing import daemon_calls, repeated_runs
 from neurald.runtime.tracing.imported import when_imported
 from neurald.runtime.tracing.recorded import (
@@ -150,7 +151,7 @@ TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
             "compute",
             repeated_runs.compute,
         ),
-        (_EXECUTION, "Execution", "_ran_short", repeated_runs.short_run),
+        (_EXECUTION, "Execution", "_ran_short", repeated_runs.SHORT_RUN),
         ("neurald.runtime.execution.array_runs", "", "run_on", repeated_runs.ON_ARRAYS),
         (_EXECUTION, "Execution", "_start", recorded("step", "bind")),
         (
@@ -325,6 +326,8 @@ def install(recorder: Recorder) -> Callable[[], None]:
     for point in TRACE_POINTS:
         by_module.setdefault(point.module, []).append(point)
     stop = when_imported({name: partial(begin, points) for name, points in by_module.items()})
+    # Those that were made before record nothing.
+    forget_fast_paths()
 
     def uninstall() -> None:
         nonlocal is_over
@@ -334,9 +337,7 @@ def install(recorder: Recorder) -> Callable[[], None]:
         for each in undo:
             each()
         # Fast paths that were made in the meantime would go on recording.
-        for execution in recorder.callers.valuerefs():
-            if (found := execution()) is not None:
-                found.forget_fast_paths()
+        forget_fast_paths()
         for ring in list(recorder.rings.values()):
             ring.want_no_stamps()
 

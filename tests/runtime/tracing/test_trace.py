@@ -153,6 +153,44 @@ def test_a_daemon_of_this_host(tmp_path: Path) -> None:
     assert arrows["X"] == len(trace.spans)
 
 
+def calls_of(thread: int, spans: Any, name: str) -> set[int]:
+    """Returns the calls that have a span of this name in a thread."""
+    return {span.call for span in spans if span.name == name and span.thread == thread}
+
+
+def test_executions_of_a_daemon_that_were_repeated_before_have_all_layers() -> None:
+    """Also while another thread computes as the trace begins and ends."""
+    own = threading.get_native_id()
+    layers = ("step on cpu@cpu", "submit to the ring", "wait for the daemon", "driver")
+    with running_daemon() as address:
+        device = nd.connect(address)
+        execution, other = execution_on(device), execution_on(device)
+        is_over = threading.Event()
+
+        def repeat() -> None:
+            while not is_over.is_set():
+                other.compute()
+
+        thread = threading.Thread(target=repeat)
+        for _ in range(3):
+            execution.compute()
+        thread.start()
+        try:
+            for _ in range(20):
+                with nd.trace() as trace:
+                    for _ in range(3):
+                        execution.compute()
+                execution.compute()
+                calls = calls_of(own, trace.spans, "compute")
+                assert len(calls) == 3
+                assert calls_of(own, trace._recorder.spans(), "compute") == calls
+                for name in layers:
+                    assert calls_of(own, trace.spans, name) == calls, name
+        finally:
+            is_over.set()
+            thread.join()
+
+
 def test_nothing_is_left_behind() -> None:
     owners = [(owner_of(point), point.method) for point in TRACE_POINTS]
     before = [getattr(owner, method) for owner, method in owners]

@@ -391,11 +391,17 @@ tell:
   call void @recorded.failure(ptr %table, ptr %record, i64 %start, i64 %call.number, i64 %subject)
   ret ptr null
 check.result:
-  br i1 %is.plain, label %store, label %compare
-compare:
   %p.expected = getelementptr i8, ptr %record, i64 $EXPECTED
   %expected = load ptr, ptr %p.expected
   %wants.any = icmp eq ptr %expected, null
+  br i1 %is.plain, label %compare.plain, label %compare
+compare.plain:
+  %returns.expected = icmp eq ptr %result, %expected
+  %counts = or i1 %wants.any, %returns.expected
+  br i1 %counts, label %store, label %uncounted
+uncounted:
+  ret ptr %result
+compare:
   br i1 %wants.any, label %is.any, label %is.expected
 is.any:
   %p.nothing = getelementptr i8, ptr %table, i64 $NONE
@@ -437,7 +443,7 @@ answer.only:
   call void @recorded.keep(ptr %table, ptr %only)
   ret ptr %only
 store:
-  %returned = phi ptr [ %result, %check.result ], [ %result, %is.any ], [ %answer.object, %answer ]
+  %returned = phi ptr [ %result, %compare.plain ], [ %result, %is.any ], [ %answer.object, %answer ]
   %thread.number = ptrtoint ptr %thread to i64
   call void @recorded.put(ptr %table, i64 %start, i64 %end, i64 %thread.number, i64 %call.number, i64 %subject)
   %note = load ptr, ptr %p.note

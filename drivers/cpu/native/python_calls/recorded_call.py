@@ -68,8 +68,8 @@ _TABLE: Final = (
 _COUNT: Final = _TABLE.index("COUNT")
 #: Table; the function that is called, or what is called if there is no short cut; names of the
 #: attributes that lead to the function of the short cut (null without one), and most arguments of
-#: it; what that function returns if it has succeeded (null if anything but None), and what is
-#: called otherwise; number of what is called (-1 to ask), name of the attribute that has the owner
+#: it; what that function returns if it has succeeded (null if anything but None), or what calls return
+#: that are recorded (null if anything), and what is called otherwise; number of what is called (-1 to ask), name of the attribute that has the owner
 #: of the key (null if it is the object itself), of the key, of the address of notes (null for
 #: none), slots, and what tells the number; what is called after an exception; and whether it begins
 #: a call of the application.
@@ -170,11 +170,16 @@ class NativeRecorder:
         self._asked = asked
 
     def recorded(
-        self, function: Callable[..., Any], subject: int | Subjects, *, is_call: bool
+        self,
+        function: Callable[..., Any],
+        subject: int | Subjects,
+        *,
+        is_call: bool,
+        expected: object = None,
     ) -> Callable[..., Any]:
         """Returns a function that calls another one and records it; see `RecordedCalls`."""
         asked = {"SUBJECT": subject} if isinstance(subject, int) else _asking(subject)
-        return self._made(function, **asked, IS_CALL=int(is_call))
+        return self._made(function, EXPECTED=expected, **asked, IS_CALL=int(is_call))
 
     def shortened(self, function: Callable[..., Any], short_cut: ShortCut) -> Callable[..., Any]:
         """Returns a function that takes a short cut; see `RecordedCalls`."""
