@@ -57,9 +57,7 @@ def _subjects(recorder: Recorder, category: str, later: Later) -> Subjects:
     return Subjects(owner=later.owner, key=later.key, find=find)
 
 
-def recorded(
-    category: str, describe: Describe, *, is_call: bool = False, expected: object = None
-) -> Replace:
+def recorded(category: str, describe: Describe, *, is_call: bool = False, expected: object = None) -> Replace:
     """Returns a replacement that records each call as a span.
 
     Args:

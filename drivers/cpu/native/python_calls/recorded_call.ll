@@ -1,7 +1,10 @@
 ; A function of Python that calls another one and records when; recorded_call.py describes the
 ; layouts of memory.
 
-define internal i64 @recorded.now(ptr %table) {
+declare i64 @llvm.readcyclecounter()
+
+; Returns the time of the monotonic clock in nanoseconds.
+define internal i64 @recorded.clock(ptr %table) {
   %time = alloca [2 x i64]
   %p.clock = getelementptr i8, ptr %table, i64 $CLOCK
   %clock = load ptr, ptr %p.clock
@@ -11,6 +14,115 @@ define internal i64 @recorded.now(ptr %table) {
   %rest = load i64, ptr %p.rest
   %whole = mul i64 %seconds, 1000000000
   %now = add i64 %whole, %rest
+  ret i64 %now
+}
+
+; Returns the same time, and notes which count of the processor's counter belongs to it, and how
+; long a count takes. What was noted before is dropped if the counter did not keep to it.
+define internal i64 @recorded.compare(ptr %table) {
+entry:
+  %p.last = getelementptr i8, ptr %table, i64 $LAST
+  %p.base = getelementptr i8, ptr %table, i64 $BASE_COUNT
+  %p.base.time = getelementptr i8, ptr %table, i64 $BASE_TIME
+  %p.scale = getelementptr i8, ptr %table, i64 $SCALE
+  %p.first = getelementptr i8, ptr %table, i64 $FIRST_COUNT
+  %p.first.time = getelementptr i8, ptr %table, i64 $FIRST_TIME
+  %before = call i64 @llvm.readcyclecounter()
+  %now = call i64 @recorded.clock(ptr %table)
+  %after = call i64 @llvm.readcyclecounter()
+  %between = sub i64 %after, %before
+  ; Something else has run in the meantime.
+  %is.unclear = icmp ugt i64 %between, $MAX_BETWEEN
+  br i1 %is.unclear, label %only, label %check
+check:
+  %half = lshr i64 %between, 1
+  %count = add i64 %before, %half
+  %base = load i64, ptr %p.base
+  %base.time = load i64, ptr %p.base.time
+  %has.base = icmp ne i64 %base, 0
+  %since = sub i64 %count, %base
+  %passed = sub i64 %now, %base.time
+  %scale = load i64, ptr %p.scale
+  %scale.float = uitofp i64 %scale to double
+  %since.float = uitofp i64 %since to double
+  %product = fmul double %since.float, %scale.float
+  %expected = fdiv double %product, 4294967296.0
+  %passed.float = sitofp i64 %passed to double
+  %above = fsub double %expected, %passed.float
+  %below = fsub double %passed.float, %expected
+  %is.above = fcmp ogt double %above, 0.0
+  %error = select i1 %is.above, double %above, double %below
+  %share = fdiv double %passed.float, 1024.0
+  %most = fadd double %share, $MAX_ERROR
+  %is.wrong = fcmp ogt double %error, %most
+  %is.off = and i1 %has.base, %is.wrong
+  %first.time = load i64, ptr %p.first.time
+  %has.no.first = icmp eq i64 %first.time, 0
+  %begins = or i1 %is.off, %has.no.first
+  br i1 %begins, label %begin, label %measure
+begin:
+  store i64 %count, ptr %p.first
+  store i64 %now, ptr %p.first.time
+  store i64 0, ptr %p.base
+  store i64 %now, ptr %p.last
+  ret i64 %now
+measure:
+  %first = load i64, ptr %p.first
+  %counts = sub i64 %count, %first
+  %is.short = icmp ult i64 %counts, $WINDOW
+  br i1 %is.short, label %only, label %note
+note:
+  %time = sub i64 %now, %first.time
+  %time.float = uitofp i64 %time to double
+  %counts.float = uitofp i64 %counts to double
+  %each = fdiv double %time.float, %counts.float
+  %each.scaled = fmul double %each, 4294967296.0
+  %new.scale = fptoui double %each.scaled to i64
+  store i64 %new.scale, ptr %p.scale
+  store i64 %count, ptr %p.base
+  store i64 %now, ptr %p.base.time
+  br label %only
+only:
+  ret i64 %now
+}
+
+; Returns the time as the processor's counter tells it, if it may be used and was compared with the
+; clock shortly before. It never goes back.
+define internal i64 @recorded.now(ptr %table) {
+entry:
+  %p.counts = getelementptr i8, ptr %table, i64 $COUNTS
+  %may.count = load i64, ptr %p.counts
+  %uses.clock = icmp eq i64 %may.count, 0
+  br i1 %uses.clock, label %clock, label %count
+clock:
+  %time = call i64 @recorded.clock(ptr %table)
+  ret i64 %time
+count:
+  %p.last = getelementptr i8, ptr %table, i64 $LAST
+  %p.base = getelementptr i8, ptr %table, i64 $BASE_COUNT
+  %p.base.time = getelementptr i8, ptr %table, i64 $BASE_TIME
+  %p.scale = getelementptr i8, ptr %table, i64 $SCALE
+  %now.count = call i64 @llvm.readcyclecounter()
+  %base = load i64, ptr %p.base
+  %since = sub i64 %now.count, %base
+  %is.near = icmp ult i64 %since, $WINDOW
+  br i1 %is.near, label %near, label %far
+near:
+  %scale = load i64, ptr %p.scale
+  %base.time = load i64, ptr %p.base.time
+  %product = mul i64 %since, %scale
+  %passed = lshr i64 %product, 32
+  %near.time = add i64 %base.time, %passed
+  br label %done
+far:
+  %compared = call i64 @recorded.compare(ptr %table)
+  br label %done
+done:
+  %told = phi i64 [ %near.time, %near ], [ %compared, %far ]
+  %last = load i64, ptr %p.last
+  %is.later = icmp sgt i64 %told, %last
+  %now = select i1 %is.later, i64 %told, i64 %last
+  store i64 %now, ptr %p.last
   ret i64 %now
 }
 

@@ -6,9 +6,14 @@ recorder's Python code is asked only for what a thread or a compilation did not 
 record takes less than the Python frame whose work the function may do, too: for a method whose
 object has a function that does its work, that function is called in its place.
 
+Reading the clock takes a good part of the time of a record. Where the kernel tells the time by the
+counter of the processor, as `has_counter` says, the function reads that instead, and the clock only
+about once in a millisecond, to compare both. Other times lie within tens of nanoseconds of the
+clock's.
+
 Layouts (in 64-bit words):
 
-    table     see `_TABLE`; one for a recorder
+    table     see `TABLE`; one for a recorder
     record    see `_RECORD`; the words of the function, see `native_method`
     entry     start and end in nanoseconds of the monotonic clock, the thread's state, the number of
               the call, the number of what was called; or, for the note of the entry before, some of
@@ -18,10 +23,12 @@ Layouts (in 64-bit words):
 """
 
 import ctypes
+import platform
 import struct
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any, Final
 
 from neurald.drivers.cpu.native.python_calls.native_method import (
@@ -43,7 +50,12 @@ from neurald.hal.lazy_numpy import np
 RECORD_FUNCTIONS: Final = ("neurald_recorded_call",)
 
 _WORD_BYTES: Final = 8
-_TABLE: Final = (
+#: What a recorder has: objects, and functions of the interpreter and of the C library; slots of
+#: threads, and what tells a thread's state; the number of the next call; the ring, its last place,
+#: and how many entries were stored; whether the counter of the processor may be read (see
+#: `has_counter`), the last time that was told by it, a count and its time, nanoseconds for a count
+#: in units of 2^-32, and the count and time from which these are measured.
+TABLE: Final = (
     "ZERO",
     "NONE",
     "INCREASE",
@@ -64,15 +76,30 @@ _TABLE: Final = (
     "RING",
     "CAPACITY_MASK",
     "COUNT",
+    "COUNTS",
+    "LAST",
+    "BASE_COUNT",
+    "BASE_TIME",
+    "SCALE",
+    "FIRST_COUNT",
+    "FIRST_TIME",
 )
-_COUNT: Final = _TABLE.index("COUNT")
+_COUNT, _COUNTS = TABLE.index("COUNT"), TABLE.index("COUNTS")
+#: The counter is compared with the clock as soon as it has counted this far since the last time. It
+#: counts some billions in a second.
+_WINDOW: Final = 1 << 21
+#: If it has counted farther than this while the clock was read, the two say nothing of each other.
+_MAX_BETWEEN: Final = 1 << 11
+#: By how many nanoseconds it may have been wrong, besides a small share of the time since it was
+#: compared. It is set anew if it was, as after the machine was suspended.
+_MAX_ERROR: Final = "1000.0"
 #: Table; the function that is called, or what is called if there is no short cut; names of the
 #: attributes that lead to the function of the short cut (null without one), and most arguments of
-#: it; what that function returns if it has succeeded (null if anything but None), or what calls return
-#: that are recorded (null if anything), and what is called otherwise; number of what is called (-1 to ask), name of the attribute that has the owner
-#: of the key (null if it is the object itself), of the key, of the address of notes (null for
-#: none), slots, and what tells the number; what is called after an exception; and whether it begins
-#: a call of the application.
+#: it; what that function returns if it has succeeded (null if anything but None), or what calls
+#: return that are recorded (null if anything), and what is called otherwise; number of what is
+#: called (-1 to ask), name of the attribute that has the owner of the key (null if it is the object
+#: itself), of the key, of the address of notes (null for none), slots, and what tells the number;
+#: what is called after an exception; and whether it begins a call of the application.
 _RECORD: Final = (
     "TABLE",
     "FUNCTION",
@@ -97,6 +124,10 @@ _IS_NOTE: Final = -1
 _SUBJECT_WORDS: Final = 4
 _THREAD_SLOTS: Final = 64
 _SUBJECT_SLOTS: Final = 256
+#: Architectures whose counter native code reads, and the kernel's name for that.
+_COUNTED: Final = frozenset({"x86_64", "AMD64"})
+_COUNTER: Final = "tsc"
+_CLOCK_SOURCE: Final = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
 #: Symbols of the interpreter and of the C library, in the order of the table.
 _SYMBOLS: Final = (
     "Py_IncRef",
@@ -119,7 +150,7 @@ def recorded_call_text() -> str:
     from neurald.drivers.compiler.support.kernel_file import kernel_text
 
     words = {
-        name: _WORD_BYTES * position for names in (_TABLE, _RECORD) for position, name in enumerate(names)
+        name: _WORD_BYTES * position for names in (TABLE, _RECORD) for position, name in enumerate(names)
     }
     return kernel_text(
         __name__,
@@ -132,6 +163,9 @@ def recorded_call_text() -> str:
         SUBJECT_BYTES=_WORD_BYTES * _SUBJECT_WORDS,
         RECORD_BYTES=_WORD_BYTES * _ENTRY_WORDS,
         IS_NOTE=_IS_NOTE,
+        WINDOW=_WINDOW,
+        MAX_BETWEEN=_MAX_BETWEEN,
+        MAX_ERROR=_MAX_ERROR,
     )
 
 
@@ -146,6 +180,9 @@ class NativeRecorder:
         function: address of the native function.
         capacity: how many records are kept, a power of two.
         asked: answers what native code does not know.
+
+    Attributes:
+        table: the words that all its functions use; see `TABLE`.
     """
 
     def __init__(self, function: int, capacity: int, asked: RecorderOfCalls) -> None:
@@ -153,7 +190,7 @@ class NativeRecorder:
         self._capacity = capacity
         self._ring = np.empty((capacity, _ENTRY_WORDS), np.int64)
         self._threads = np.full((_THREAD_SLOTS, 2), -1, np.int64)
-        self._table = np.array(
+        self.table = np.array(
             [
                 id(0),
                 id(None),
@@ -164,6 +201,8 @@ class NativeRecorder:
                 self._ring.ctypes.data,
                 capacity - 1,
                 0,
+                has_counter(),
+                *[0] * (len(TABLE) - _COUNTS - 1),
             ],
             np.int64,
         )
@@ -197,14 +236,14 @@ class NativeRecorder:
 
     def _made(self, function: Callable[..., Any], **values: Any) -> Callable[..., Any]:
         """Returns a native function with a record of these values, of which objects are kept."""
-        values |= {"TABLE": self._table, "FUNCTION": function, "FAILED": self._asked.failed}
+        values |= {"TABLE": self.table, "FUNCTION": function, "FAILED": self._asked.failed}
         record = np.array([_word(values.get(name)) for name in _RECORD], np.int64)
         return native_method(self._function, record, function, (self, values))
 
     @property
     def count(self) -> int:
         """Number of entries: of calls that were recorded, and of notes. The last ones are kept."""
-        return int(self._table[_COUNT])
+        return int(self.table[_COUNT])
 
     def records(self) -> Iterator[CallRecord]:
         """Yields the records that are kept, in the order in which the calls ended."""
@@ -241,6 +280,23 @@ def _asking(subjects: Subjects) -> dict[str, Any]:
 def _interned(name: str | None) -> str | None:
     """Returns a name as code has it, which is found fastest."""
     return None if name is None else sys.intern(name)
+
+
+def has_counter() -> bool:
+    """Returns whether the processors' counters tell the time in this machine.
+
+    That takes half the time that a call of the clock takes. The kernel itself must have found that
+    they run at a constant rate and are the same for all processors, and tell the time by them.
+    """
+    return platform.machine() in _COUNTED and clock_source() == _COUNTER
+
+
+def clock_source() -> str:
+    """Returns the name of what the kernel tells the time by; empty if it does not say that."""
+    try:
+        return _CLOCK_SOURCE.read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        return ""
 
 
 @cache

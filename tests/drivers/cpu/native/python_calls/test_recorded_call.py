@@ -9,10 +9,12 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
+from neurald.drivers.cpu.native.python_calls import recorded_call
 from neurald.drivers.cpu.native.thread_pool import process
 from neurald.hal.execution.recorded_calls import (
     NOTE_BYTES,
@@ -105,6 +107,41 @@ def test_times_are_those_of_the_monotonic_clock(asked: Asked) -> None:
     assert begin <= record.start_ns <= record.end_ns - 2_000_000
     assert record.end_ns <= time.monotonic_ns()
     assert record.thread == id(asked.state())
+
+
+@pytest.mark.parametrize("source", ["tsc", "hpet", ""])
+def test_times_stay_those_of_the_monotonic_clock(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the processor's counter tells them, and when it is found to have been wrong."""
+    if not HAS_NATIVE:
+        pytest.skip("native functions need CPython with a GIL")
+    assert process.load_step_program()
+    is_counted = source == recorded_call.clock_source() == "tsc"
+    monkeypatch.setattr(recorded_call, "clock_source", lambda: source if is_counted else "hpet")
+    asked = Asked()
+    assert isinstance(asked.native, recorded_call.NativeRecorder)
+    inner = asked.native.recorded(time.monotonic_ns, 1, is_call=False)
+    outer = asked.native.recorded(lambda: inner(), 2, is_call=True)
+    table = dict(zip(recorded_call.TABLE, asked.native.table, strict=True))
+    assert bool(table["COUNTS"]) == is_counted
+    errors: list[int] = []
+    for wrong_ns in (0, 0, 1_000_000, -1_000_000, 0):
+        asked.native.table[recorded_call.TABLE.index("BASE_TIME")] += wrong_ns
+        time.sleep(0.005)  # the counter is compared again
+        for _ in range(2):
+            # And until it was compared long enough.
+            end_ns = time.monotonic_ns() + 3_000_000
+            while time.monotonic_ns() < end_ns:
+                outer()
+        read_ns = [outer() for _ in range(CAPACITY // 2)]
+        records = asked.records
+        assert all(first.end_ns <= second.end_ns for first, second in pairwise(records))
+        for position, time_ns in enumerate(read_ns):
+            part, call = records[2 * position : 2 * position + 2]
+            assert call.start_ns <= part.start_ns <= part.end_ns <= call.end_ns
+            errors += [max(part.start_ns - time_ns, time_ns - part.end_ns)]
+        assert bool(asked.native.table[recorded_call.TABLE.index("BASE_COUNT")]) == is_counted
+    # Another program may run while the counter and the clock are read.
+    assert sorted(errors)[len(errors) * 9 // 10] < 1_000
 
 
 def test_inner_calls_are_part_of_the_outer_one(asked: Asked) -> None:
@@ -202,6 +239,16 @@ def test_a_short_cut_that_returns_whether_it_has_succeeded(
     with pytest.raises(KeyError):
         model.run()
     assert finished == ["good", False, None, "error"]
+
+
+def test_only_calls_that_return_what_is_expected_are_recorded(asked: Asked) -> None:
+    recorded = asked.native.recorded(lambda value: value, 3, is_call=True, expected=True)
+    for value in (True, False, 1, None, True):
+        assert recorded(value) is value
+    assert [each.call for each in asked.records] == [2, 10]
+    with pytest.raises(TypeError):
+        recorded()
+    assert len(asked.failures) == 1
 
 
 class Ring:
