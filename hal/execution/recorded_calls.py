@@ -8,12 +8,14 @@ import ctypes
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from functools import partial, wraps
-from operator import attrgetter, is_
+from functools import wraps
+from operator import attrgetter
 from typing import Any, Final, Protocol, TypeAlias
 
 from msgspec import Struct
 
+#: The number of a call takes this many bits beside that of a trace; see `PartOf`.
+CALL_BITS: Final = 40
 #: How many bytes of a note are recorded with a call.
 NOTE_BYTES: Final = 48
 
@@ -93,6 +95,27 @@ class ShortCut(Struct, frozen=True, kw_only=True, eq=False):
     finish: Callable[[Any, Any], object] | None = None
 
 
+class PartOf(Struct, frozen=True, kw_only=True, eq=False):
+    """A call that another thread may have begun, and what a method does is part of.
+
+    Attributes:
+        attribute: name of the object's attribute that says it: a number of 64 bits, whose lower
+            `CALL_BITS` are the number of the call, which is not 0. None for no call.
+        trace: what the bits above must be. Objects may have been left by earlier traces.
+    """
+
+    attribute: str
+    trace: int
+
+    def call_of(self, instance: Any) -> int:
+        """Returns the number of the call that an object names; 0 for none."""
+        value = getattr(instance, self.attribute)
+        if value is None or value >> CALL_BITS != self.trace:
+            return 0
+        call: int = value & ((1 << CALL_BITS) - 1)
+        return call
+
+
 class RecordedCalls(Protocol):
     """Records of calls, of which the last ones are kept. Thread-safe."""
 
@@ -108,6 +131,8 @@ class RecordedCalls(Protocol):
         *,
         is_call: bool,
         expected: object = None,
+        otherwise: int | None = None,
+        part_of: PartOf | None = None,
     ) -> Callable[..., Any]:
         """Returns a function that calls another one and records it, also as a method of a class.
 
@@ -116,6 +141,10 @@ class RecordedCalls(Protocol):
             subject: its number, or that of a method for each object.
             is_call: whether applications call it.
             expected: what calls return that are recorded, unless they fail; None for anything.
+            otherwise: the number of what was called if it fails, or returns something else than is
+                expected; None for the same, and not to record calls that return something else.
+            part_of: what tells the call that it is part of; None for the one under way. If the
+                object names none, nothing is recorded.
         """
         ...
 
@@ -160,6 +189,8 @@ class PythonRecorder:
         *,
         is_call: bool,
         expected: object = None,
+        otherwise: int | None = None,
+        part_of: PartOf | None = None,
     ) -> Callable[..., Any]:
         """Returns a function that calls another one and records it; see `RecordedCalls`."""
         known = None if isinstance(subject, int) else _KnownSubjects(subject)
@@ -167,12 +198,23 @@ class PythonRecorder:
 
         @wraps(function)
         def call(*arguments: Any, **named: Any) -> Any:
-            if known is not None and not arguments:
+            if (known is not None or part_of is not None) and not arguments:
                 return function(**named)
+            part = 0 if part_of is None else part_of.call_of(arguments[0])
+            if part_of is not None and not part:
+                return function(*arguments, **named)
             number, note = (fixed, 0) if known is None else known.of(arguments[0])
-            counts = None if expected is None else partial(is_, expected)
+
+            def subject_of(result: Any) -> int | None:
+                return number if expected is None or result is expected else otherwise
+
             return self._made(
-                lambda: function(*arguments, **named), number, note, is_call=is_call, counts=counts
+                lambda: function(*arguments, **named),
+                number if otherwise is None else otherwise,
+                note,
+                subject_of,
+                is_call=is_call,
+                part=part,
             )
 
         return call
@@ -182,14 +224,27 @@ class PythonRecorder:
         work: Callable[[], Any],
         subject: int,
         note: int,
+        subject_of: Callable[[Any], int | None],
         *,
         is_call: bool,
-        counts: Callable[[Any], bool] | None = None,
+        part: int = 0,
     ) -> Any:
-        """Makes a call, and records it if what it returned counts."""
+        """Makes a call, and records it.
+
+        Args:
+            work: makes it.
+            subject: the number of what is called if it fails.
+            note: the address of its notes; 0 for none.
+            subject_of: returns the number of what was called from what it returned; None not to
+                record it.
+            is_call: whether applications call it.
+            part: the number of the call that it is part of; 0 for the one under way.
+        """
         thread: Any = self._asked.thread()
         outer = thread.call
-        if is_call and not outer:
+        if part:
+            thread.call = part
+        elif is_call and not outer:
             thread.call, self._next_call = self._next_call, self._next_call + 2
         number = thread.call
         start = time.monotonic_ns()
@@ -202,8 +257,9 @@ class PythonRecorder:
             raise
         thread.call = outer
         noted = ctypes.string_at(note, NOTE_BYTES) if note else b""
-        if counts is None or counts(result):
-            self._records.append((start, end, id(thread), number, subject, noted))
+        made = subject_of(result)
+        if made is not None:
+            self._records.append((start, end, id(thread), number, made, noted))
             self._count += 1
         return result
 
@@ -221,12 +277,15 @@ class PythonRecorder:
             if short is None:
                 return function(*arguments)
 
-            def counts(result: Any) -> bool:
-                if expected is None:
-                    return result is not None
-                return result is expected or (finish is not None and finish(instance, result) is expected)
+            subject, note = known.of(instance)
 
-            result = self._made(lambda: short(*others), *known.of(instance), is_call=True, counts=counts)
+            def subject_of(result: Any) -> int | None:
+                if expected is None:
+                    return None if result is None else subject
+                is_good = result is expected or (finish is not None and finish(instance, result) is expected)
+                return subject if is_good else None
+
+            result = self._made(lambda: short(*others), subject, note, subject_of, is_call=True)
             if expected is not None:
                 return None
             return function(*arguments) if result is None else result

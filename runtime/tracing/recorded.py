@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 from msgspec import Struct
 
 from neurald.hal.cache.store import Miss
-from neurald.hal.execution.recorded_calls import Subjects
+from neurald.hal.execution.recorded_calls import CALL_BITS, PartOf, Subjects
 from neurald.runtime.tracing.span import Recorder, Span, failure
 
 #: The name of a span; or a function that returns its name and details, from the arguments of the
@@ -196,11 +196,11 @@ def begun(recorder: Recorder, start: Callable[..., Any]) -> Callable[..., Any]:
 
 def finished_by_waiting(recorder: Recorder, finish_by: Callable[..., None]) -> Callable[..., None]:
     """Remembers the call that begins an execution, in its event, if waits for that finish it."""
-    threads, trace_id = recorder.threads, recorder.trace_id
+    threads, trace = recorder.threads, recorder.number << CALL_BITS
 
     @wraps(finish_by)
     def call(event: Any, finish: Callable[[float | None], bool]) -> None:
-        event.began_in = trace_id, threads.state.call
+        event.began_in = trace + threads.state.call
         finish_by(event, finish)
 
     return call
@@ -208,34 +208,14 @@ def finished_by_waiting(recorder: Recorder, finish_by: Callable[..., None]) -> C
 
 def awaited(recorder: Recorder, wait: Callable[..., bool]) -> Callable[..., bool]:
     """Records the wait for an event as part of the call that began its execution."""
-    threads, now, trace_id = recorder.threads, time.monotonic_ns, recorder.trace_id
-    expand, add = recorder.beginnings.awaited, recorder.add_record
-
-    @wraps(wait)
-    def call(event: Any, timeout_s: float | None) -> bool:
-        began_in = event.began_in
-        if began_in is None or began_in[0] != trace_id:
-            return wait(event, timeout_s)
-        number, thread = began_in[1], threads.state
-        outer, thread.call = thread.call, number
-        is_over = False
-        start = now()
-        try:
-            is_over = wait(event, timeout_s)
-        except BaseException:
-            is_over = event.is_signalled
-            raise
-        finally:
-            end = now()
-            thread.call = outer
-            # Another thread may have waited for it as well, and have seen its end first.
-            is_first = is_over and event.began_in is not None
-            if is_first:
-                event.began_in = None
-            add(expand, start, end, thread.number, number, is_first)
-        return is_over
-
-    return call
+    return recorder.calls.recorded(
+        wait,
+        recorder.subject(recorder.beginnings.ended),
+        is_call=False,
+        expected=True,
+        otherwise=recorder.subject(recorder.beginnings.awaited),
+        part_of=PartOf(attribute="began_in", trace=recorder.number),
+    )
 
 
 def enqueued(recorder: Recorder, enqueue: Callable[..., Any]) -> Callable[..., Any]:

@@ -29,6 +29,8 @@ MAX_SPANS: Final = 400_000
 #: Maximum number of records of a trace, each of a few spans; the oldest are dropped.
 MAX_RECORDS: Final = 400_000
 
+#: Of the recorders of this process.
+_numbers: Final = itertools.count(1)
 #: As many records of calls of methods are kept, a power of two.
 _CALL_RECORDS: Final = 1 << 19
 #: Makes spans of a call of a method: takes its start, end, thread, call and note. The note is empty
@@ -104,20 +106,25 @@ class Beginnings:
         details = {"_compilation": compilation}
         return (Span("start to compute", "call", start, end, self._process, thread, call, details),)
 
-    def awaited(
-        self, start: int, end: int, thread: int, call: int, is_over: bool, *_: None
-    ) -> Iterator[Span]:
-        """Makes the spans of a wait for an event.
+    def awaited(self, start: int, end: int, thread: int, call: int, note: bytes) -> tuple[Span, ...]:
+        """Makes the span of a wait for an event; see `ExpandCall`.
 
         Args:
             start, end: the start and end of the wait.
             thread, call: the thread that waited, and the call that began the execution.
-            is_over: whether the wait was the first one to see its end.
+            note: nothing.
         """
-        own = partial(Span, process=self._process, thread=thread, call=call)
-        yield own("wait for the event", "step", start, end)
-        if is_over and call in self._times_ns:
-            submitted, started = self._times_ns[call]
+        del note
+        return (Span("wait for the event", "step", start, end, self._process, thread, call),)
+
+    def ended(self, start: int, end: int, thread: int, call: int, note: bytes) -> Iterator[Span]:
+        """Makes the spans of a wait that has seen the end of the execution; see `awaited`."""
+        yield from self.awaited(start, end, thread, call, note)
+        # Another thread may have waited for it as well, and have seen its end first.
+        times = self._times_ns.pop(call, None)
+        if times is not None:
+            submitted, started = times
+            own = partial(Span, process=self._process, thread=thread, call=call)
             yield own("under way", "step", started, end)
             yield own("compute in the background", "call", submitted, end)
 
@@ -130,6 +137,7 @@ class Recorder:
         trace_id: the trace ID of the trace.
 
     Attributes:
+        number: tells it from other recorders of this process.
         threads: the state of each thread. What records each run takes it from here, since methods
             would take longer than what they do.
     """
@@ -137,6 +145,7 @@ class Recorder:
     def __init__(self, process: int, trace_id: str = "") -> None:
         self.process = process
         self.trace_id = trace_id
+        self.number = next(_numbers)
         self.threads = Threads()
         self.beginnings: Final = Beginnings(process)
         #: The `RingCalls` of each ring, by the address of its end, which they keep.

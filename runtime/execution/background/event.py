@@ -74,14 +74,14 @@ class Event(Unpicklable):
         has_fence: create that fence when it is asked for.
 
     Attributes:
-        began_in: the id of a trace and the number of the call in it that began the execution, until
-            that has ended; None without a trace.
+        began_in: the trace and the call in it that began the execution, until that has ended; see
+            `neurald.hal.execution.recorded_calls.PartOf`. None without a trace.
     """
 
     instead_of_pickling = "Wait for it, and pickle the outputs"
 
     def __init__(self, fence: Fence | None = None, *, has_fence: bool = False) -> None:
-        self.began_in: tuple[str, int] | None = None
+        self.began_in: int | None = None
         self._done = threading.Event()
         self._error: Error | None = None
         self._fence = fence
@@ -193,7 +193,7 @@ class Event(Unpicklable):
         self._error = error
         self._was_redone = was_redone
         self._done.set()
-        self._finish = None
+        self._finish = self.began_in = None
         if self._fence is not None:
             self._fence.signal()
 

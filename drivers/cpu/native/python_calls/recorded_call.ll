@@ -386,6 +386,37 @@ entry:
   %is.plain = icmp eq ptr %path.first, null
   br i1 %is.plain, label %plain, label %check.short
 plain:
+  %p.part.name = getelementptr i8, ptr %record, i64 $PART_NAME
+  %part.name = load ptr, ptr %p.part.name
+  %has.part = icmp ne ptr %part.name, null
+  br i1 %has.part, label %check.part, label %check.subject
+; The object says what call this is part of.
+check.part:
+  %is.alone.part = icmp eq i64 %given.count, 0
+  br i1 %is.alone.part, label %slow, label %read.part
+read.part:
+  %part.instance = load ptr, ptr %given
+  %part = call ptr @recorded.attribute(ptr %table, ptr %part.instance, ptr %part.name)
+  %no.part = icmp eq ptr %part, null
+  br i1 %no.part, label %raise, label %is.part
+is.part:
+  %p.no.call = getelementptr i8, ptr %table, i64 $NONE
+  %no.call = load ptr, ptr %p.no.call
+  %is.no.part = icmp eq ptr %part, %no.call
+  br i1 %is.no.part, label %forget.part, label %compare.part
+forget.part:
+  call void @recorded.drop(ptr %table, ptr %part)
+  br label %slow
+compare.part:
+  %part.value = call i64 @recorded.integer(ptr %table, ptr %part)
+  %part.trace = lshr i64 %part.value, $CALL_BITS
+  %part.call = and i64 %part.value, $CALL_MASK
+  %p.trace.number = getelementptr i8, ptr %record, i64 $PART_TRACE
+  %trace.number = load i64, ptr %p.trace.number
+  %is.of.trace = icmp eq i64 %part.trace, %trace.number
+  br i1 %is.of.trace, label %check.subject, label %slow
+check.subject:
+  %known.call = phi i64 [ 0, %plain ], [ %part.call, %compare.part ]
   %p.own.subject = getelementptr i8, ptr %record, i64 $SUBJECT
   %own.subject = load i64, ptr %p.own.subject
   %needs.instance = icmp slt i64 %own.subject, 0
@@ -437,6 +468,7 @@ skip:
   br label %ready
 ready:
   %function = phi ptr [ %plain.function, %keep.function ], [ %short.function, %skip ]
+  %part.number = phi i64 [ %known.call, %keep.function ], [ 0, %skip ]
   %arguments = phi ptr [ %given, %keep.function ], [ %rest, %skip ]
   %count = phi i64 [ %given.count, %keep.function ], [ %rest.count, %skip ]
   %has.arguments = icmp ne i64 %given.count, 0
@@ -462,16 +494,23 @@ number:
   %p.is.call = getelementptr i8, ptr %record, i64 $IS_CALL
   %is.call = load i64, ptr %p.is.call
   %may.begin = icmp ne i64 %is.call, 0
-  %begins = and i1 %is.outermost, %may.begin
-  br i1 %begins, label %begin, label %inside
-begin:
+  %begins.anew = and i1 %is.outermost, %may.begin
+  %continues = icmp ne i64 %part.number, 0
+  %begins = or i1 %begins.anew, %continues
+  br i1 %continues, label %begin, label %check.begin
+check.begin:
+  br i1 %begins, label %count.call, label %inside
+count.call:
   %p.next = getelementptr i8, ptr %table, i64 $NEXT_CALL
   %next = load i64, ptr %p.next
   %after = add i64 %next, 2
   store i64 %after, ptr %p.next
+  br label %begin
+begin:
+  %own.number = phi i64 [ %next, %count.call ], [ %part.number, %number ]
   %p.from.integer = getelementptr i8, ptr %table, i64 $FROM_INTEGER
   %from.integer = load ptr, ptr %p.from.integer
-  %next.object = call ptr %from.integer(i64 %next)
+  %next.object = call ptr %from.integer(i64 %own.number)
   %no.object = icmp eq ptr %next.object, null
   br i1 %no.object, label %give.up, label %enter
 enter:
@@ -485,7 +524,7 @@ convert:
   %outer.number = call i64 %to.integer(ptr %outer)
   br label %run
 run:
-  %call.number = phi i64 [ %next, %enter ], [ 0, %inside ], [ %outer.number, %convert ]
+  %call.number = phi i64 [ %own.number, %enter ], [ 0, %inside ], [ %outer.number, %convert ]
   %start = call i64 @recorded.now(ptr %table)
   %result = call ptr @recorded.call(ptr %table, ptr %function, ptr %arguments, i64 %count, ptr %names)
   %end = call i64 @recorded.now(ptr %table)
@@ -500,7 +539,11 @@ done:
   %has.failed = icmp eq ptr %result, null
   br i1 %has.failed, label %tell, label %check.result
 tell:
-  call void @recorded.failure(ptr %table, ptr %record, i64 %start, i64 %call.number, i64 %subject)
+  %p.failed.subject = getelementptr i8, ptr %record, i64 $OTHERWISE
+  %failed.subject = load i64, ptr %p.failed.subject
+  %is.same = icmp slt i64 %failed.subject, 0
+  %told.subject = select i1 %is.same, i64 %subject, i64 %failed.subject
+  call void @recorded.failure(ptr %table, ptr %record, i64 %start, i64 %call.number, i64 %told.subject)
   ret ptr null
 check.result:
   %p.expected = getelementptr i8, ptr %record, i64 $EXPECTED
@@ -510,7 +553,12 @@ check.result:
 compare.plain:
   %returns.expected = icmp eq ptr %result, %expected
   %counts = or i1 %wants.any, %returns.expected
-  br i1 %counts, label %store, label %uncounted
+  br i1 %counts, label %store, label %other.result
+other.result:
+  %p.otherwise = getelementptr i8, ptr %record, i64 $OTHERWISE
+  %otherwise = load i64, ptr %p.otherwise
+  %is.uncounted = icmp slt i64 %otherwise, 0
+  br i1 %is.uncounted, label %uncounted, label %store
 uncounted:
   ret ptr %result
 compare:
@@ -555,9 +603,10 @@ answer.only:
   call void @recorded.keep(ptr %table, ptr %only)
   ret ptr %only
 store:
-  %returned = phi ptr [ %result, %compare.plain ], [ %result, %is.any ], [ %answer.object, %answer ]
+  %stored.subject = phi i64 [ %subject, %compare.plain ], [ %otherwise, %other.result ], [ %subject, %is.any ], [ %subject, %answer ]
+  %returned = phi ptr [ %result, %compare.plain ], [ %result, %other.result ], [ %result, %is.any ], [ %answer.object, %answer ]
   %thread.number = ptrtoint ptr %thread to i64
-  call void @recorded.put(ptr %table, i64 %start, i64 %end, i64 %thread.number, i64 %call.number, i64 %subject)
+  call void @recorded.put(ptr %table, i64 %start, i64 %end, i64 %thread.number, i64 %call.number, i64 %stored.subject)
   %note = load ptr, ptr %p.note
   %has.no.note = icmp eq ptr %note, null
   br i1 %has.no.note, label %return, label %store.note

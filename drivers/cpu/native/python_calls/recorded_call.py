@@ -38,9 +38,11 @@ from neurald.drivers.cpu.native.python_calls.native_method import (
 )
 from neurald.drivers.cpu.native.python_calls.python_call import python_table
 from neurald.hal.execution.recorded_calls import (
+    CALL_BITS,
     NOTE_BYTES,
     CallRecord,
     Make,
+    PartOf,
     RecorderOfCalls,
     ShortCut,
     Subjects,
@@ -99,7 +101,10 @@ _MAX_ERROR: Final = "1000.0"
 #: return that are recorded (null if anything), and what is called otherwise; number of what is
 #: called (-1 to ask), name of the attribute that has the owner of the key (null if it is the object
 #: itself), of the key, of the address of notes (null for none), slots, and what tells the number;
-#: what is called after an exception; and whether it begins a call of the application.
+#: what is called after an exception; whether it begins a call of the application; number of what
+#: is called if that failed or returned what is not expected (-1 for the same if it failed, and for
+#: no record otherwise); and name of the attribute that has the call it is part of (null without
+#: one), and the number of the trace that this call must have.
 _RECORD: Final = (
     "TABLE",
     "FUNCTION",
@@ -116,6 +121,9 @@ _RECORD: Final = (
     "ASK_SUBJECT",
     "FAILED",
     "IS_CALL",
+    "OTHERWISE",
+    "PART_NAME",
+    "PART_TRACE",
 )
 _ENTRY_WORDS: Final = 5
 #: This many words of a note are in an entry; the last word says that it is a note.
@@ -163,6 +171,8 @@ def recorded_call_text() -> str:
         SUBJECT_BYTES=_WORD_BYTES * _SUBJECT_WORDS,
         RECORD_BYTES=_WORD_BYTES * _ENTRY_WORDS,
         IS_NOTE=_IS_NOTE,
+        CALL_BITS=CALL_BITS,
+        CALL_MASK=(1 << CALL_BITS) - 1,
         WINDOW=_WINDOW,
         MAX_BETWEEN=_MAX_BETWEEN,
         MAX_ERROR=_MAX_ERROR,
@@ -215,10 +225,20 @@ class NativeRecorder:
         *,
         is_call: bool,
         expected: object = None,
+        otherwise: int | None = None,
+        part_of: PartOf | None = None,
     ) -> Callable[..., Any]:
         """Returns a function that calls another one and records it; see `RecordedCalls`."""
         asked = {"SUBJECT": subject} if isinstance(subject, int) else _asking(subject)
-        return self._made(function, EXPECTED=expected, **asked, IS_CALL=int(is_call))
+        return self._made(
+            function,
+            EXPECTED=expected,
+            **asked,
+            IS_CALL=int(is_call),
+            OTHERWISE=otherwise,
+            PART_NAME=None if part_of is None else sys.intern(part_of.attribute),
+            PART_TRACE=None if part_of is None else part_of.trace,
+        )
 
     def shortened(self, function: Callable[..., Any], short_cut: ShortCut) -> Callable[..., Any]:
         """Returns a function that takes a short cut; see `RecordedCalls`."""
@@ -237,6 +257,8 @@ class NativeRecorder:
     def _made(self, function: Callable[..., Any], **values: Any) -> Callable[..., Any]:
         """Returns a native function with a record of these values, of which objects are kept."""
         values |= {"TABLE": self.table, "FUNCTION": function, "FAILED": self._asked.failed}
+        if values.get("OTHERWISE") is None:
+            values["OTHERWISE"] = -1
         record = np.array([_word(values.get(name)) for name in _RECORD], np.int64)
         return native_method(self._function, record, function, (self, values))
 

@@ -17,9 +17,11 @@ import pytest
 from neurald.drivers.cpu.native.python_calls import recorded_call
 from neurald.drivers.cpu.native.thread_pool import process
 from neurald.hal.execution.recorded_calls import (
+    CALL_BITS,
     NOTE_BYTES,
     CallRecord,
     Make,
+    PartOf,
     PythonRecorder,
     RecordedCalls,
     RecorderOfCalls,
@@ -251,6 +253,54 @@ def test_only_calls_that_return_what_is_expected_are_recorded(asked: Asked) -> N
     assert len(asked.failures) == 1
 
 
+class Event:
+    """Says what call it belongs to."""
+
+    began_in: Any = None
+
+    def __init__(self, seen: Callable[[], int]) -> None:
+        self.seen = seen
+
+    def wait(self, result: object = True) -> object:
+        """Returns the call that is under way meanwhile, and a result; or raises it."""
+        if isinstance(result, BaseException):
+            raise result
+        return result if result is True else (self.seen(), result)
+
+
+def test_what_an_object_says_to_be_part_of_a_call(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = 3
+    recorded = asked.native.recorded(
+        Event.wait,
+        7,
+        is_call=False,
+        expected=True,
+        otherwise=8,
+        part_of=PartOf(attribute="began_in", trace=trace),
+    )
+    monkeypatch.setattr(Event, "wait", recorded)
+    event = Event(lambda: asked.state().call)
+    for began_in in (None, 5, (trace - 1 << CALL_BITS) + 5, (trace + 1 << CALL_BITS) + 5):
+        event.began_in = began_in
+        assert event.wait("not recorded") == (0, "not recorded")
+    assert asked.records == asked.failures == []
+    event.began_in = (trace << CALL_BITS) + 41
+    assert event.wait() is True
+    assert event.wait(result=False) == (41, False)
+    assert asked.native.recorded(lambda: event.wait(1), 9, is_call=True)() == (41, 1)
+    assert asked.native.recorded(lambda: asked.state().call, 9, is_call=True)() == 4
+    with pytest.raises(KeyError):
+        event.wait(KeyError("end"))
+    assert asked.state().call == 0
+    found = [(each.subject, each.call) for each in asked.records]
+    assert found == [(7, 41), (8, 41), (8, 41), (9, 2), (9, 4)]
+    assert [(call, subject) for _, _, call, subject in asked.failures] == [(41, 8)]
+    with pytest.raises(TypeError, match="missing 1 required"):
+        recorded()
+    with pytest.raises(AttributeError, match="began_in"):
+        recorded(object())
+
+
 class Ring:
     """Has the address of notes."""
 
@@ -338,17 +388,23 @@ def test_nothing_is_leaked(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> Non
     model.latest = lambda *_: result
     plain = asked.native.recorded(lambda *_: result, 0, is_call=True)
     failing = asked.native.recorded(lambda argument: argument.missing, 0, is_call=True)
+    part = PartOf(attribute="began_in", trace=1)
+    waiting = asked.native.recorded(Event.wait, 1, is_call=False, expected=True, otherwise=2, part_of=part)
+    event = Event(lambda: 3)
 
     def everything() -> None:
         model.run(argument)
         model.run(argument, argument, argument)
         plain(argument, argument)
+        for event.began_in in (None, 1 << CALL_BITS | 1 << 20, 2 << CALL_BITS):
+            waiting(event)
+            waiting(event, argument)
         with pytest.raises(AttributeError):
             failing(argument)
         asked.failures.clear()
 
     everything()
-    watched = (model, argument, result, model.latest, model.executor, asked.state(), plain, "latest")
+    watched = (model, argument, result, model.latest, model.executor, asked.state(), plain, "latest", event)
     gc.collect()
     before = [sys.getrefcount(each) for each in watched]
     for _ in range(50):
