@@ -283,7 +283,8 @@ def test_what_an_object_says_to_be_part_of_a_call(asked: Asked, monkeypatch: pyt
     for began_in in (None, 5, (trace - 1 << CALL_BITS) + 5, (trace + 1 << CALL_BITS) + 5):
         event.began_in = began_in
         assert event.wait("not recorded") == (0, "not recorded")
-    assert asked.records == asked.failures == []
+    assert asked.records == []
+    assert asked.failures == []
     event.began_in = (trace << CALL_BITS) + 41
     assert event.wait() is True
     assert event.wait(result=False) == (41, False)
