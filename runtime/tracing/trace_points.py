@@ -211,6 +211,12 @@ TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
             recorded("step", "find a function for arrays"),
         ),
         (
+            "neurald.runtime.execution.array_runs",
+            "ArrayRuns",
+            "_opened",
+            recorded("step", "find a function for all shapes"),
+        ),
+        (
             "neurald.runtime.execution.quick_runs",
             "QuickRuns",
             "first_run",

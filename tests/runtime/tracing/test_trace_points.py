@@ -136,6 +136,29 @@ def test_calls_of_a_device(where: str, tmp_path: Path) -> None:
         assert not least_shares(calls, tmp_path / "trace.json")
 
 
+@pytest.mark.parametrize("way", ["run", "run with a receipt", "compute", "start_compute"])
+def test_first_calls(way: str) -> None:
+    """What a compilation finds out in its first calls is covered, too."""
+    device, model = nd.open_device("cpu"), nd.load_tflite(MODEL)
+    compilation = nd.CompilationBuilder(model, [device]).finish()
+    execution = nd.Execution(compilation, reusable=True)
+    execution.set_input(0, IMAGE)
+    execution.set_output(0, np.empty((1, 10), np.uint8))
+    call: Callable[[], object] = {
+        "run": lambda: compilation.run(IMAGE),
+        "run with a receipt": lambda: compilation.run_with_receipt(IMAGE),
+        "compute": lambda: execution.compute(),
+        "start_compute": lambda: execution.start_compute().wait(),
+    }[way]
+    names: set[str] = set()
+    for number in range(4):
+        with counted_lines(), nd.trace() as trace:
+            call()
+        assert min(shares(trace)) >= LEAST, number
+        names |= {span.name for span in trace.spans}
+    assert ("find a function for all shapes" in names) == (way == "run")
+
+
 def test_loops_over_several_devices(tmp_path: Path) -> None:
     model, devices = loop(below(5, extra=1), counting(1, 2)), (all_but("flat", *CONTROL_FLOW), cpu())
     inputs = np.zeros(1, np.float32), np.ones(2, np.float32)

@@ -199,6 +199,8 @@ class NativeRecorder:
         self._function = function
         self._capacity = capacity
         self._ring = np.empty((capacity, _ENTRY_WORDS), np.int64)
+        # The kernel may clear megabytes when memory is first written, which is no work of a call.
+        self._ring[0] = 0
         self._threads = np.full((_THREAD_SLOTS, 2), -1, np.int64)
         self.table = np.array(
             [

@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+import mmap
 import struct
 import sys
 import sysconfig
@@ -351,6 +352,19 @@ def test_old_notes_are_dropped_with_their_records(asked: Asked) -> None:
     assert 0 < len(asked.records) <= CAPACITY
     assert {len(each.note) for each in asked.records} == {NOTE_BYTES}
     assert [each.call for each in asked.records][-1] == 4 * CAPACITY
+
+
+@pytest.mark.skipif(not HAS_NATIVE, reason="native functions need CPython with a GIL")
+def test_the_first_record_does_not_wait_for_memory() -> None:
+    assert process.load_step_program()
+    asked = RecorderOfCalls(thread=State, failed=lambda *_: None, first_call=2)
+    native = recorded_calls(1 << 19, asked)
+    assert isinstance(native, recorded_call.NativeRecorder)
+    place = int(native.table[recorded_call.TABLE.index("RING")])
+    is_there = ctypes.create_string_buffer(1)
+    page = place & -mmap.PAGESIZE
+    assert not ctypes.CDLL(None).mincore(ctypes.c_void_p(page), ctypes.c_size_t(1), is_there)
+    assert is_there.raw[0] & 1
 
 
 def test_the_last_records_are_kept(asked: Asked) -> None:
