@@ -63,8 +63,13 @@ check:
 begin:
   store i64 %count, ptr %p.first
   store i64 %now, ptr %p.first.time
-  store i64 0, ptr %p.base
   store i64 %now, ptr %p.last
+  ; An earlier recorder may have found how long a count takes.
+  %is.unknown = icmp eq i64 %scale, 0
+  %must.wait = or i1 %is.off, %is.unknown
+  %first.base = select i1 %must.wait, i64 0, i64 %count
+  store i64 %first.base, ptr %p.base
+  store i64 %now, ptr %p.base.time
   ret i64 %now
 measure:
   %first = load i64, ptr %p.first

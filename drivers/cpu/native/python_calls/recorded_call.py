@@ -86,7 +86,9 @@ TABLE: Final = (
     "FIRST_COUNT",
     "FIRST_TIME",
 )
-_COUNT, _COUNTS = TABLE.index("COUNT"), TABLE.index("COUNTS")
+_COUNT, _COUNTS, _SCALE = (TABLE.index(name) for name in ("COUNT", "COUNTS", "SCALE"))
+#: How long a count takes, as the latest recorder has found, for the next one to begin with.
+_latest_scale: Final = [0]
 #: The counter is compared with the clock as soon as it has counted this far since the last time. It
 #: counts some billions in a second.
 _WINDOW: Final = 1 << 21
@@ -218,6 +220,7 @@ class NativeRecorder:
             ],
             np.int64,
         )
+        self.table[_SCALE] = _latest_scale[0]
         self._asked = asked
 
     def recorded(
@@ -271,6 +274,7 @@ class NativeRecorder:
 
     def records(self) -> Iterator[CallRecord]:
         """Yields the records that are kept, in the order in which the calls ended."""
+        _latest_scale[0] = int(self.table[_SCALE])
         count = self.count
         position = max(0, count - self._capacity)
         while position < count:

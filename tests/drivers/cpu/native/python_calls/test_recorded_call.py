@@ -112,8 +112,11 @@ def test_times_are_those_of_the_monotonic_clock(asked: Asked) -> None:
     assert record.thread == id(asked.state())
 
 
+@pytest.mark.parametrize("known_scale", [0, 1 << 25])
 @pytest.mark.parametrize("source", ["tsc", "hpet", ""])
-def test_times_stay_those_of_the_monotonic_clock(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_times_stay_those_of_the_monotonic_clock(
+    source: str, known_scale: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Also where the processor's counter tells them, and when it is found to have been wrong."""
     if not HAS_NATIVE:
         pytest.skip("native functions need CPython with a GIL")
@@ -124,8 +127,10 @@ def test_times_stay_those_of_the_monotonic_clock(source: str, monkeypatch: pytes
     assert isinstance(asked.native, recorded_call.NativeRecorder)
     inner = asked.native.recorded(time.monotonic_ns, 1, is_call=False)
     outer = asked.native.recorded(lambda: inner(), 2, is_call=True)
-    table = dict(zip(recorded_call.TABLE, asked.native.table, strict=True))
-    assert bool(table["COUNTS"]) == is_counted
+    scale, base = (recorded_call.TABLE.index(name) for name in ("SCALE", "BASE_COUNT"))
+    assert bool(asked.native.table[recorded_call.TABLE.index("COUNTS")]) == is_counted
+    # What another recorder has found is used from the first call on, and found to be wrong.
+    asked.native.table[scale] = known_scale
     errors: list[int] = []
     for wrong_ns in (0, 0, 1_000_000, -1_000_000, 0):
         asked.native.table[recorded_call.TABLE.index("BASE_TIME")] += wrong_ns
@@ -142,7 +147,14 @@ def test_times_stay_those_of_the_monotonic_clock(source: str, monkeypatch: pytes
             part, call = records[2 * position : 2 * position + 2]
             assert call.start_ns <= part.start_ns <= part.end_ns <= call.end_ns
             errors += [max(part.start_ns - time_ns, time_ns - part.end_ns)]
-        assert bool(asked.native.table[recorded_call.TABLE.index("BASE_COUNT")]) == is_counted
+        assert bool(asked.native.table[base]) == is_counted
+    following = Asked()
+    assert isinstance(following.native, recorded_call.NativeRecorder)
+    assert following.native.table[scale] == asked.native.table[scale]
+    first = following.native.recorded(lambda: None, 1, is_call=True)
+    for _ in range(20):  # another program may run while the clock is read
+        first()
+    assert bool(following.native.table[base]) == is_counted
     # Another program may run while the counter and the clock are read.
     assert sorted(errors)[len(errors) * 9 // 10] < 1_000
 
