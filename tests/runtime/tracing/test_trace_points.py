@@ -138,7 +138,7 @@ def test_calls_of_a_device(where: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("way", ["run", "run with a receipt", "compute", "start_compute"])
 def test_first_calls(way: str) -> None:
-    """What a compilation finds out in its first calls is covered, too."""
+    """Traces cover the findings of a compilation in its first calls, too."""
     device, model = nd.open_device("cpu"), nd.load_tflite(MODEL)
     compilation = nd.CompilationBuilder(model, [device]).finish()
     execution = nd.Execution(compilation, reusable=True)
