@@ -370,15 +370,16 @@ class Preparation:
             structured = self._structured(model, shapes, positions)
             if structured.has_loops:
                 return compiled(structured)
+        decisions = None if scope is None else scope.decisions()
         try:
             return compiled(None)
         except BadData:
             # Lengths may follow from data, such as the number of elements of a RANGE, or indices,
             # such as those of a slice of known length.
-            if scope is not None:
-                raise
+            if scope is not None and decisions is not None:
+                scope.undo(decisions)
             helper = None
-            structured = self._structured(model, shapes, positions)
+            structured = self._structured(model, shapes, positions, scope)
             before, after = (
                 [each.type for each in graph.operations] for graph in (model.main, structured.model.main)
             )

@@ -20,6 +20,7 @@ from typing import Any, Final
 from msgspec import Struct, field
 
 from neurald.drivers.compiler.frontend.control_flow.structured_model import (
+    InferredLength,
     NewLength,
     SliceIndex,
     SliceSize,
@@ -271,10 +272,24 @@ class _Code:
             given, rest = self._given(length.number), self.number(length.rest)
             takes_rest = self._new(f"icmp eq i64 {given}, -1")
             found = self._new(f"select i1 {takes_rest}, i64 {rest}, i64 {given}")
+        elif isinstance(length, InferredLength):
+            found = self._inferred(length)
         else:
             found = self._given(length)
         self._check(self._new(f"icmp ule i64 {found}, {MAX_LENGTH}"), "a length is negative or too large")
         return found
+
+    def _inferred(self, length: InferredLength) -> str:
+        """Returns a length of a shape; one that leaves no length for -1 is negative."""
+        given, total, others = self._given(length.number), self.number(length.total), "1"
+        for each in length.others:
+            others = self._new(f"mul i64 {others}, {self._given(each)}")
+        is_positive = self._new(f"icmp sgt i64 {others}, 0")
+        divisor = self._new(f"select i1 {is_positive}, i64 {others}, i64 1")
+        left = self._new(f"sdiv i64 {total}, {divisor}")
+        takes_left = self._new(f"icmp eq i64 {given}, -1")
+        takes_left = self._new(f"and i1 {takes_left}, {is_positive}")
+        return self._new(f"select i1 {takes_left}, i64 {left}, i64 {given}")
 
     def _slice_index(self, index: SliceIndex) -> str:
         """Returns an index between its limits, the lower one if they are in no order."""

@@ -24,6 +24,7 @@ from neurald.drivers.compiler.frontend.control_flow.flat_graph import (
 from neurald.drivers.compiler.frontend.control_flow.float_ranges import float_range_count
 from neurald.drivers.compiler.frontend.control_flow.structured_model import (
     Copy,
+    InferredLength,
     LengthUpdate,
     NewLength,
     SliceIndex,
@@ -39,11 +40,13 @@ from neurald.drivers.compiler.ir.extents.terms import Relation
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.hal.errors import BadData
 from neurald.hal.model.graph import Operation
+from neurald.hal.model.numbering import operand_name
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Lifetime, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
 from neurald.hal.records import replace
+from neurald.hal.validation.shape_inference import merge
 
 #: Limit on the lengths in an operand.
 _MAX_LENGTHS = 16
@@ -109,6 +112,13 @@ class DataLengths:
             self._flat.element_symbols[value] = region, known
         return known
 
+    def _inferred_symbol(self, value: Sum, others: tuple[Sum, ...], total: Any) -> Any:
+        """Returns the symbol for a length of a shape, which may also be -1."""
+        symbol = self.symbol(is_data=True)
+        length = InferredLength(number=value, others=others, total=total)
+        self._flat.regions[-1].items.append(LengthUpdate(lengths=((number_of(symbol), length),)))
+        return symbol
+
     def _known_symbol(self, value: Sum) -> Any:
         """Returns the symbol for a sum that the program has computed; None if there is none."""
         known = self._flat.element_symbols.get(value)
@@ -145,6 +155,10 @@ class DataLengths:
             ways.insert(0, lambda: self._with_symbols(operation, graph, origin, _RANGE_HINTS))
         if operation.type in STRIDED_SLICES:
             ways.insert(0, lambda: self._add_consecutive(operation, graph, origin))
+        if operation.type in RESHAPES:
+            # A single length follows from the number of elements, others do not.
+            at = 0 if self._unknown_lengths(operation) > 1 else 1
+            ways.insert(at, lambda: self._add_copy(operation))
         self._with_hints(ways)
 
     def _with_hints(self, ways: Sequence[Callable[[], None]]) -> None:
@@ -191,6 +205,56 @@ class DataLengths:
             shapes = self._shapes(operation, lengths)
         self.append(self._with_lengths(operation, lengths), shapes, graph, origin)
 
+    def _unknown_lengths(self, operation: Operation) -> int:
+        """Returns how many lengths in the shape of a RESHAPE are data and not declared."""
+        sums = self._flat.sums_of(self._flat.call(operation).index("shape"))
+        given = [] if sums is None else sums.reshape(-1).tolist()
+        declared = self._flat.operands[operation.outputs[0]].dimensions or [0] * len(given)
+        return sum(bool(each.terms) and not known for each, known in zip(given, declared, strict=False))
+
+    def _add_copy(self, operation: Operation) -> None:
+        """Adds a RESHAPE as a copy, whatever the hints say about the number of elements.
+
+        Raises:
+            BadData: the shape has no lengths, or another number of elements.
+        """
+        operation = replace(operation, inputs=tuple(self.realized(each) for each in operation.inputs))
+        call, output = self._flat.call(operation), operation.outputs[0]
+        declared = self._flat.operands[output].dimensions
+        lengths = self._given_lengths(operation, call, call.index("shape"), declared or ())
+        if lengths is None or lengths.ndim != 1:
+            raise BadData("the shape is not a vector of lengths")
+        self._leave(lengths, prod(self._flat.shape(call.index("input"))))
+        shape = merge(declared, tuple(lengths.tolist()), operand_name(self._flat.operands, output))
+        self._flat.operands[output] = replace(self._flat.operands[output], dimensions=shape)
+        self._flat.shapes[output], self._flat.levels[output] = shape, len(self._flat.regions) - 1
+        source = self.stored(call.index("input"))
+        self._flat.regions[-1].items.append(Copy(target=output, source=source))
+
+    def _leave(self, lengths: Array, total: Any) -> None:
+        """Replaces -1, or else the last length that is data, by what others leave of a number."""
+        given = lengths.tolist()
+        unknown = [at for at, each in enumerate(given) if isinstance(each, Extent)]
+        if not unknown:
+            raise BadData("no length is data")
+        inferred = [at for at, each in enumerate(given) if not isinstance(each, Extent) and each == -1]
+        last = (inferred or unknown)[-1]
+        others = prod(each for at, each in enumerate(given) if at != last)
+        left: Any = total // others
+        if isinstance(left, Extent):
+            # Code for a symbol permits 0 and 1. Any hint will do, since nothing else is known.
+            left = self._limited_symbol(left, max(left.hint, MIN_LENGTH), MAX_LENGTH)
+        lengths[last] = left
+        wrong = [total - left * others, *([] if inferred else [given[last] - left])]
+        if any(not isinstance(each, Extent) and each for each in wrong):
+            raise BadData(f"{total} elements have no shape {given}")
+        guards = tuple(
+            Guard(extent=each, relation=Relation.ZERO, holds=True)
+            for each in wrong
+            if isinstance(each, Extent)
+        )
+        self._flat.regions[-1].items.append(LengthUpdate(guards=guards))
+
     def _add_counted(self, operation: Operation, graph: int, origin: int) -> None:
         """Adds a RANGE of floats, whose number of elements is computed first."""
         if any(self._flat.operands[operation.outputs[0]].dimensions or ()):
@@ -218,20 +282,35 @@ class DataLengths:
     def _lengths_at(
         self, operation: Operation, call: Call, index: int, declared: Sequence[int]
     ) -> Array | None:
-        """Returns the elements of an input as lengths; None if they cannot be."""
-        sums = self._flat.sums_of(index)
-        if sums is None or sums.size > _MAX_LENGTHS:
+        """Returns the elements of an input as lengths of a valid shape; None if they cannot be."""
+        values = self._given_lengths(operation, call, index, declared)
+        if values is None:
             return None
-        values = np.empty(sums.shape, object)
-        for at, each in np.ndenumerate(sums):
-            values[at] = self._extent_of(each)
         if operation.type in RESHAPES:
-            self._settle([values], values.tolist(), declared)
             self._complete(values, self._flat.shape(call.index("input")))
         elif operation.type is OperationType.TFLITE_BROADCAST_TO:
             before = self._flat.shape(call.index("input"))
             kept = tuple(0 if isinstance(each, Extent) or each == 1 else each for each in before)
             self._settle([values], values.tolist(), (0,) * (values.size - len(kept)) + kept)
+        return values
+
+    def _given_lengths(
+        self, operation: Operation, call: Call, index: int, declared: Sequence[int]
+    ) -> Array | None:
+        """Returns the elements of an input as lengths; None if they cannot be."""
+        sums = self._flat.sums_of(index)
+        if sums is None or sums.size > _MAX_LENGTHS:
+            return None
+        values = np.empty(sums.shape, object)
+        may_leave = operation.type in RESHAPES and index in self._flat.model.main.inputs
+        for at, each in np.ndenumerate(sums):
+            if may_leave:
+                others = tuple(other for place, other in np.ndenumerate(sums) if place != at)
+                values[at] = self._inferred_symbol(each, others, prod(self._flat.shape(call.index("input"))))
+            else:
+                values[at] = self._extent_of(each)
+        if operation.type in RESHAPES:
+            self._settle([values], values.tolist(), declared)
         return values
 
     def _shapes(self, operation: Operation, lengths: Mapping[int, Array]) -> Sequence[Shape]:

@@ -94,8 +94,22 @@ class SliceSize(Struct, frozen=True, kw_only=True):
     rest: "int | Extent"
 
 
+class InferredLength(Struct, frozen=True, kw_only=True):
+    """A length of a shape for a known number of elements; -1 is what the other lengths leave.
+
+    Attributes:
+        number: what is given.
+        others: the other lengths of the shape, as they are given.
+        total: the number of elements.
+    """
+
+    number: Sum
+    others: tuple[Sum, ...]
+    total: "int | Extent"
+
+
 #: A new value of a length.
-NewLength: TypeAlias = "int | Extent | Sum | SliceIndex | SliceSize"
+NewLength: TypeAlias = "int | Extent | Sum | SliceIndex | SliceSize | InferredLength"
 
 
 class LengthUpdate(Struct, frozen=True, kw_only=True):
@@ -117,6 +131,8 @@ def numbers_of(length: NewLength) -> "tuple[int | Extent | Sum, ...]":
     """Returns the numbers from which a new length is computed."""
     if isinstance(length, SliceIndex):
         return length.number, length.whole, length.low
+    if isinstance(length, InferredLength):
+        return length.number, length.total, *length.others
     return (length.number, length.rest) if isinstance(length, SliceSize) else (length,)
 
 

@@ -260,6 +260,70 @@ def test_numbers_that_one_input_has(
     assert "on references" not in caplog.text
 
 
+def _reshaping(rank: int, *, is_open: bool, declared: Sequence[int] | None = None) -> nd.Model:
+    """Returns a model that doubles its input, reshapes it to another input, and negates it."""
+    file = TfliteModel()
+    graph = file.subgraph()
+    given = graph.tensor((4, 3, 5), shape_signature=(-1, -1, -1) if is_open else None)
+    shape = graph.tensor((rank,), "INT32")
+    doubled = graph.tensor((4, 3, 5), shape_signature=(-1, -1, -1) if is_open else None)
+    signature = (-1,) * rank if declared is None else tuple(declared)
+    results = [graph.tensor((1,) * rank, shape_signature=signature, name=f"r{n}") for n in range(2)]
+    graph.operator("ADD", (given, given), (doubled,), "AddOptions")
+    graph.operator("RESHAPE", (doubled, shape), (results[0],), "ReshapeOptions")
+    graph.operator("NEG", (results[0],), (results[1],))
+    graph.inputs, graph.outputs = (given, shape), (results[1],)
+    return nd.load_tflite(file.build())
+
+
+@pytest.mark.parametrize("is_open", [False, True], ids=["specified", "open"])
+@pytest.mark.parametrize(
+    ("declared", "shapes"),
+    [
+        (None, [(12, 5), (-1, 5), (5, -1), (1, -1), (60, 1), (2, 30)]),
+        ((-1, 5), [(-1, 5), (12, 5)]),
+        (None, [(-1,), (60,)]),
+        (None, [(2, -1, 3, 1), (1, 1, 1, 60), (-1, 2, 2, 3)]),
+    ],
+)
+def test_shapes_that_are_inputs(
+    declared: Sequence[int] | None,
+    shapes: Sequence[tuple[int, ...]],
+    *,
+    is_open: bool,
+    compiles_here: None,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A length of -1 was refused, and shapes were compiled for each size of open inputs."""
+    model = _reshaping(len(shapes[0]), is_open=is_open, declared=declared)
+    builder = nd.CompilationBuilder(model, [CpuDevice()])
+    builder.set_startup(nd.Startup.OPTIMIZED)
+    caplog.clear()
+    with caplog.at_level(logging.INFO, "neurald"):
+        compiled = builder.finish()
+        for factor in (1, 2, 3) if is_open else (1,):
+            given = np.arange(60 * factor, dtype=np.float32).reshape(4, 3 * factor, 5)
+            for shape in shapes:
+                # Some shapes are only valid for one size.
+                if -1 in shape or factor == 1:
+                    (found,) = compiled.run(given, np.array(shape, np.int32))
+                    np.testing.assert_array_equal(found, -2 * given.reshape(shape))
+    assert "on references" not in caplog.text
+    assert "not compiled for open dimensions" not in caplog.text
+    assert len([each for each in caplog.messages if "operations " in each]) <= 2
+
+
+@pytest.mark.parametrize("is_open", [False, True], ids=["specified", "open"])
+def test_shapes_of_other_sizes_are_refused(*, is_open: bool) -> None:
+    compiled = nd.CompilationBuilder(_reshaping(2, is_open=is_open), [CpuDevice()]).finish()
+    given = np.arange(60, dtype=np.float32).reshape(4, 3, 5)
+    for shape in ((-1, -1), (7, -1), (0, -1), (-2, -30), (11, 5), (-1, 61)):
+        with pytest.raises(nd.OpFailed):
+            compiled.run(given, np.array(shape, np.int32))
+        (found,) = compiled.run(given, np.array((6, -1), np.int32))
+        np.testing.assert_array_equal(found, -2 * given.reshape(6, 10))
+
+
 def test_strides_that_are_inputs() -> None:
     """A length that is divided by them was that for strides of 2, also if they are 1."""
     file = TfliteModel()
