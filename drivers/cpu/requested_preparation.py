@@ -248,7 +248,7 @@ class RequestedPreparation:
         self, model: Model, shapes: "Mapping[int, Shape]", *, first_tier: "FirstTier"
     ) -> "CpuPreparedModel | ReferenceModel":
         """Binds the model of an operation to kernels of the first tier."""
-        return first_tier.prepare(model, self._threads, self._options.shared)
+        return first_tier.bind(model, self._threads, self._options.shared)
 
     def _with_value_variants(
         self,

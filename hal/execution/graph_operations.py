@@ -147,9 +147,7 @@ class GraphOperations:
                 have the memory that it takes.
             Error: the execution must stop, or a graph that control flow refers to failed.
         """
-        where = self._names[position]
-        if not where:
-            where = self._names[position] = operation_name(self.graph, position)
+        where = self.name(position)
         limits.check(f"before {where}")
         try:
             self._compute(position, values, omitted, run, where)
@@ -159,6 +157,13 @@ class GraphOperations:
             raise OpFailed(f"{where}: its argument {error} is omitted but required") from None
         except MemoryError as error:
             raise OutOfMemory(f"{where}: {error}") from None
+
+    def name(self, position: int) -> str:
+        """Returns the name of an operation for messages, which takes a while to make."""
+        name = self._names[position]
+        if not name:
+            name = self._names[position] = operation_name(self.graph, position)
+        return name
 
     def _compute(
         self, position: int, values: OperandValues, omitted: frozenset[int], run: GraphRunner, where: str

@@ -11,7 +11,6 @@ from neurald.hal.execution.compiled_segment import CompiledSegment
 from neurald.hal.execution.graph_operations import GraphOperations, OperandValues
 from neurald.hal.model.graph import Subgraph
 from neurald.hal.model.model import Model
-from neurald.hal.model.numbering import operation_name
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Lifetime, OperandType
 from neurald.hal.operations import DEFINITIONS
@@ -144,8 +143,7 @@ class ReferenceGraph:
         Returns False, without running it, if inputs are missing or have other shapes than it was
         compiled for.
         """
-        first = segment.operations[0]
-        run.limits.check(f"before {operation_name(self.graph, first)}")
+        run.limits.check(f"before {self._operations.name(segment.operations[0])}")
         results = segment.run([values.get(index) for index in segment.inputs], run.limits.options)
         if results is None:
             return False

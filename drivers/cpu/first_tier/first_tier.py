@@ -59,11 +59,30 @@ class FirstTier:
     ) -> "CpuPreparedModel | ReferenceModel":
         """Binds a model whose dimensions are specified.
 
+        Operations for which that requires what only executions know are bound by these.
+
         Args:
             model: the model.
             threads: number of threads that run it.
             shared: keeps the library; None to keep it in this process only.
         """
+        bound = self.bind(model, threads, shared)
+        if bound.steps is None:
+            return bound
+        from neurald.drivers.cpu.parts.late_segment import late_steps
+        from neurald.drivers.cpu.parts.partly_compiled_model import PartlyCompiledModel
+
+        def bind_operation(
+            operation: Model, shapes: "Mapping[int, Shape]"
+        ) -> "CpuPreparedModel | ReferenceModel":
+            return self.bind(operation, threads, shared)
+
+        return PartlyCompiledModel(model, late_steps(model, bound.steps, [bind_operation]))
+
+    def bind(
+        self, model: Model, threads: int, shared: Variants | None
+    ) -> "CpuPreparedModel | ReferenceModel":
+        """Binds a model as far as possible without an execution; see `prepare`."""
         code = self.library.code(shared)
         if code is None:
             from neurald.hal.execution.reference_model import ReferenceModel

@@ -12,7 +12,6 @@ from typing import Final, TypeAlias, TypeVar
 import numpy as np
 from msgspec import Struct
 
-from neurald.drivers.compiler.frontend.control_flow.structured_model import CONTROL_FLOW
 from neurald.drivers.compiler.ir.string_references import is_string
 from neurald.drivers.cpu.parts.native_segment import NativeSegment
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
@@ -25,6 +24,7 @@ from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.model.graph import Operand, Operation, Subgraph
 from neurald.hal.model.model import Model
 from neurald.hal.model.numbering import operand_name, operation_number
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Lifetime
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call, Shape, UnknownValue
@@ -34,6 +34,7 @@ from neurald.hal.validation.shape_inference import merge
 #: Prepares the model of an operation, for the shapes of its inputs, by operand.
 PrepareLate: TypeAlias = Callable[[Model, Mapping[int, Shape]], CpuPreparedModel | ReferenceModel]
 
+_CONTROL_FLOW: Final = frozenset((OperationType.IF, OperationType.WHILE))
 _VARIABLES: Final = (Lifetime.SUBGRAPH_INPUT, Lifetime.SUBGRAPH_OUTPUT, Lifetime.TEMPORARY_VARIABLE)
 #: Maximum number of elements of a value that code depends on.
 _MAX_ELEMENTS: Final = 16
@@ -70,9 +71,7 @@ def late_steps(
 
 
 def _may_be_compiled(graph: Subgraph, operation: Operation) -> bool:
-    definition = DEFINITIONS.get(operation.type)
-    # A random operation continues its sequence, which other code does not know.
-    if definition is None or definition.is_random or operation.type in CONTROL_FLOW:
+    if operation.type not in DEFINITIONS or operation.type in _CONTROL_FLOW:
         return False
     operands = [graph.operands[index] for index in (*operation.inputs, *operation.outputs)]
     return bool(operation.outputs) and not any(
@@ -113,10 +112,10 @@ class LateSegment:
                 for name, indexes in self._binding.inputs.items()
             )
         )
-        #: Code for what was found; None where there is none.
-        self._kept: dict[_Found, CompiledSegment | None] = {}
-        #: Shapes for which code depends on values.
-        self._needs_values: set[tuple[Shape, ...]] = set()
+        #: Code for what was found.
+        self._kept: dict[_Found, _Code] = {}
+        #: The inputs, by number, on whose values code for some shapes depends.
+        self._needs_values: dict[tuple[Shape, ...], tuple[int, ...]] = {}
         self._new: dict[_Found, None] = {}
         self._count = 0
         self._latest: CompiledSegment | None = None
@@ -129,44 +128,41 @@ class LateSegment:
         if len(given) < len(inputs):
             return None
         shapes = tuple([each.shape for each in given])
-        found: _Found = shapes, ()
-        if shapes in self._needs_values:
-            found = shapes, tuple([given[number].tobytes() for number in self._short(given)])
-        segment = self._kept.get(found, self)
-        if segment is self:
-            segment = self._made(found, given)
-        self._latest = segment
-        if segment is None:
+        numbers = self._needs_values.get(shapes, ())
+        found: _Found = shapes, tuple([given[number].tobytes() for number in numbers])
+        code = self._kept.get(found)
+        if code is None:
+            code = self._made(found, given)
+        self._latest = code.segment
+        if code.segment is None:
             return None
-        numbers = {index: number for number, index in enumerate(self.inputs)}
-        return segment.run([given[numbers[index]] for index in segment.inputs], options)
+        return code.segment.run([given[number] for number in code.inputs], options)
 
     def profile(self) -> Sequence[KernelTime]:
         """See `CompiledSegment.profile`: of the code that ran last."""
         times = () if self._latest is None else self._latest.profile()
         return [replace(each, operations=self.operations) for each in times]
 
-    def _short(self, given: Sequence[Array]) -> list[int]:
-        """Returns the inputs whose values code may depend on, by number."""
-        return [number for number in self._deciding if given[number].size <= _MAX_ELEMENTS]
-
-    def _made(self, found: _Found, given: Sequence[Array]) -> CompiledSegment | None:
-        """Returns new code for what was found, and keeps it; None if there is none."""
+    def _made(self, found: _Found, given: Sequence[Array]) -> "_Code":
+        """Returns new code for what was found, and keeps it."""
         if self._count >= _MAX_NEW and found not in self._new:
             _keep(self._new, found, None)
-            return None
+            return _Code(segment=None)
         self._count += 1
-        shapes, values = found
-        segment = self._segment(given, frozenset(self._short(given) if values else ()))
-        if segment is None and not values and self._short(given):
+        shapes, _ = found
+        numbers = self._needs_values.get(shapes, ())
+        segment = self._segment(given, frozenset(numbers))
+        short = tuple(number for number in self._deciding if given[number].size <= _MAX_ELEMENTS)
+        if segment is None and not numbers and short:
             if len(self._needs_values) >= _MAX_NEW:
                 self._needs_values.clear()
-            self._needs_values.add(shapes)
-            short = self._short(given)
+            self._needs_values[shapes] = short
             found = shapes, tuple([given[number].tobytes() for number in short])
             segment = self._segment(given, frozenset(short))
-        _keep(self._kept, found, segment)
-        return segment
+        read = () if segment is None else segment.inputs
+        code = _Code(segment=segment, inputs=tuple(self.inputs.index(index) for index in read))
+        _keep(self._kept, found, code)
+        return code
 
     def _segment(self, given: Sequence[Array], known: frozenset[int]) -> CompiledSegment | None:
         """Returns code for arrays of these shapes, and for the values of known ones.
@@ -273,6 +269,18 @@ class LateSegment:
             number=self._graph.number,
         )
         return Model(main=graph, pools=self._model.pools, relaxed=self._model.relaxed)
+
+
+class _Code(Struct, frozen=True, kw_only=True, eq=False):
+    """Code for what an operation has found.
+
+    Attributes:
+        segment: runs the code; None if there is none.
+        inputs: the inputs that it reads, by number.
+    """
+
+    segment: CompiledSegment | None
+    inputs: tuple[int, ...] = ()
 
 
 class _NoElements(Struct, frozen=True, kw_only=True, eq=False):

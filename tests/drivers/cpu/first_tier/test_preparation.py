@@ -15,9 +15,11 @@ from neurald.drivers.compiler.frontend.variants.shape_specialization import Spec
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.cpu.first_tier import library
 from neurald.drivers.cpu.parts.native_segment import NativeSegment
+from neurald.drivers.cpu.parts.partly_compiled_model import PartlyCompiledModel
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.hal.compiling.background import BackgroundCompiler
 from neurald.hal.device import ExecuteOptions, PrepareOptions
+from neurald.hal.execution.graph_operations import GraphOperations
 from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.service.demo.digits import MODEL
@@ -227,3 +229,31 @@ def test_what_is_compiled_in_the_background_does_not_keep_the_first_tier() -> No
     del first
     gc.collect()
     assert other() is None
+
+
+def test_operations_are_bound_by_executions_that_know_their_arguments(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They ran on references until optimised code was compiled."""
+    builder = nd.ModelBuilder()
+    source = builder.add_operand(nd.OperandType.TENSOR_FLOAT32, (2, 3, 4))
+    order = builder.add_operand(nd.OperandType.TENSOR_INT32, (3,))
+    result = builder.add_operand(nd.OperandType.TENSOR_FLOAT32, (0, 0, 0))
+    builder.add_operation(nd.OperationType.TRANSPOSE, [source, order], [result])
+    builder.identify_inputs_and_outputs([source, order], [result])
+    model = builder.finish()
+    device = CpuDevice()
+    prepared = device.prepare_first_tier(model, PrepareOptions())
+    assert isinstance(prepared, PartlyCompiledModel)
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("it runs on references")
+
+    monkeypatch.setattr(GraphOperations, "_compute", refuse)
+    function = prepared.create_array_function([(2, 3, 4), (3,)], ())
+    assert function is not None
+    given = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    for axes in ((2, 0, 1), (1, 0, 2), (2, 0, 1)):
+        found = function(given, np.array(axes, np.int32))
+        assert found is not None
+        np.testing.assert_array_equal(found[0], given.transpose(axes))

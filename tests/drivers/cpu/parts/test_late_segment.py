@@ -135,6 +135,21 @@ def late(compilation: nd.Compilation) -> LateSegment:
     return found
 
 
+def test_random_numbers_differ(on_references: list[str], compiles_here: None) -> None:
+    file = TfliteModel()
+    graph = file.subgraph()
+    logits, samples = graph.tensor((2, 7)), graph.tensor((), "INT32", has_rank=True)
+    result = _open(graph, 2, "INT64")
+    graph.operator("MULTINOMIAL", (logits, samples), (result,), "RandomOptions")
+    graph.inputs, graph.outputs = (logits, samples), (result,)
+    compilation = compiled(nd.load_tflite(file.build()))
+    given = source((2, 7)) / 14
+    found = [compilation.run(given, np.array(count, np.int32))[0] for count in (64, 64, 6)]
+    assert not on_references
+    assert [each.shape for each in found] == [(2, 64), (2, 64), (2, 6)]
+    assert not np.array_equal(found[0], found[1])
+
+
 def test_code_is_kept_for_values(compiles_here: None) -> None:
     compilation = compiled(fed("TRANSPOSE", 3))
     segment = late(compilation)
