@@ -15,6 +15,9 @@ from neurald.drivers.cpu.parts.late_segment import LateSegment
 from neurald.drivers.cpu.parts.partly_compiled_model import PartlyCompiledModel
 from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.execution.graph_operations import GraphOperations
+from neurald.hal.model.types import Lifetime
+from neurald.hal.records import replace
+from neurald.service.conformance.cases.case import Case, generate, signatures
 
 Array = np.ndarray[Any, Any]
 SHAPE = (2, 3, 4)
@@ -133,6 +136,80 @@ def late(compilation: nd.Compilation) -> LateSegment:
     assert isinstance(base, PartlyCompiledModel)
     (found,) = (each for each in base.steps[0] if isinstance(each, LateSegment))
     return found
+
+
+def deciding(case: Case) -> list[int]:
+    """Returns the constant integers of a case that affect more than arithmetic."""
+    definition = case.signature.definition
+    binding = definition.bind(case.operation, case.operands, values_known=False)
+    return [
+        index
+        for name, indexes in binding.inputs.items()
+        if name not in definition.arithmetic
+        for index in indexes
+        if index not in case.free
+        and (value := case.values[index]) is not None
+        and case.operands[index].type.is_tensor
+        and value.dtype.kind in "iu"
+    ]
+
+
+def with_inputs(case: Case, fed: Sequence[int], *, is_open: bool) -> tuple[nd.Model, list[Array]]:
+    """Returns a case's model with further inputs and outputs of unknown lengths, and the inputs.
+
+    Args:
+        case: the case.
+        fed: the constants that become inputs.
+        is_open: whether inputs may have other lengths.
+    """
+    main, inputs = case.model.main, (*case.model_inputs, *fed)
+    operands, given = list(main.operands), []
+    for index in inputs:
+        value = case.values[index]
+        assert value is not None
+        given.append(value)
+        operands[index] = replace(
+            operands[index],
+            lifetime=Lifetime.SUBGRAPH_INPUT,
+            dimensions=(0,) * value.ndim if is_open else value.shape,
+            value=b"",
+            location=None,
+        )
+    for index in case.operation.outputs:
+        operands[index] = replace(operands[index], dimensions=(0,) * len(operands[index].dimensions or ()))
+    graph = replace(main, operands=tuple(operands), inputs=inputs)
+    return replace(case.model, main=graph), given
+
+
+def fed_cases() -> dict[str, Case]:
+    """Returns a case of each operation with such arguments."""
+    found: dict[str, Case] = {}
+    for signature in signatures():
+        case = None if signature.definition.type.name in found else generate(signature, 0)
+        if case is not None and deciding(case):
+            found[case.type.name] = case
+    return found
+
+
+def is_same(found: Array, wanted: Array) -> bool:
+    if wanted.dtype.kind != "f":
+        return np.array_equal(found, wanted)
+    return found.shape == wanted.shape and np.allclose(found, wanted, rtol=1e-2, atol=1e-2, equal_nan=True)
+
+
+@pytest.mark.parametrize("is_open", [False, True], ids=["specified", "open"])
+def test_arguments_of_each_operation(*, is_open: bool, on_references: list[str], compiles_here: None) -> None:
+    """What an operation must know may be an input, also in the first execution."""
+    cases, wrong = fed_cases(), list[str]()
+    for name, case in cases.items():
+        for fed_together in (*([each] for each in deciding(case)), deciding(case)):
+            model, given = with_inputs(case, fed_together, is_open=is_open)
+            found = compiled(model).run(*given)
+            if not all(map(is_same, found, case.expected)):
+                wrong.append(f"{name} {fed_together}")
+    assert len(cases) > 80
+    assert not wrong
+    assert not on_references
 
 
 def test_random_numbers_differ(on_references: list[str], compiles_here: None) -> None:
