@@ -40,9 +40,10 @@ _VARIABLES: Final = (Lifetime.SUBGRAPH_INPUT, Lifetime.SUBGRAPH_OUTPUT, Lifetime
 _MAX_ELEMENTS: Final = 16
 #: Maximum number of sets of shapes and values for which an operation keeps code.
 _MAX_KEPT: Final = 16
-#: How often an operation gets code for what it finds for the first time. If it finds something new
-#: so often, making code takes longer than all else, and it only gets code for what it finds again.
-_MAX_NEW: Final = 64
+#: How often an operation gets code for what it finds for the first time, unless it has used other
+#: code as often meanwhile. Beyond that, making code takes longer than all else, as for shapes that
+#: always differ, and it only gets code for what it finds again.
+_MAX_NEW: Final = 8
 
 #: The shapes of an operation's inputs, and those values among them that code depends on.
 _Found: TypeAlias = tuple[tuple[Shape, ...], tuple[bytes, ...]]
@@ -117,6 +118,7 @@ class LateSegment:
         #: The inputs, by number, on whose values code for some shapes depends.
         self._needs_values: dict[tuple[Shape, ...], tuple[int, ...]] = {}
         self._new: dict[_Found, None] = {}
+        #: How often code was made, less how often other code was used.
         self._count = 0
         self._latest: CompiledSegment | None = None
 
@@ -133,6 +135,8 @@ class LateSegment:
         code = self._kept.get(found)
         if code is None:
             code = self._made(found, given)
+        elif self._count:
+            self._count -= 1
         self._latest = code.segment
         if code.segment is None:
             return None
@@ -154,7 +158,7 @@ class LateSegment:
         segment = self._segment(given, frozenset(numbers))
         short = tuple(number for number in self._deciding if given[number].size <= _MAX_ELEMENTS)
         if segment is None and not numbers and short:
-            if len(self._needs_values) >= _MAX_NEW:
+            if len(self._needs_values) >= _MAX_KEPT:
                 self._needs_values.clear()
             self._needs_values[shapes] = short
             found = shapes, tuple([given[number].tobytes() for number in short])
