@@ -199,7 +199,7 @@ def is_same(found: Array, wanted: Array) -> bool:
 
 @pytest.mark.parametrize("is_open", [False, True], ids=["specified", "open"])
 def test_arguments_of_each_operation(*, is_open: bool, on_references: list[str], compiles_here: None) -> None:
-    """What an operation must know may be an input, also in the first execution."""
+    """Each may be an input, also in the first execution."""
     cases, wrong = fed_cases(), list[str]()
     for name, case in cases.items():
         for fed_together in (*([each] for each in deciding(case)), deciding(case)):
