@@ -298,6 +298,7 @@ def test_children_compute_on_the_cpu_at_the_same_time(threads: int) -> None:
 def test_no_module_keeps_a_lock_that_a_child_could_find_taken() -> None:
     held_over = {
         ("neurald.drivers.cpu.native.objects.llvm", "_lock"),
+        ("neurald.drivers.opencl.platform.native_halves", "_lock"),
         ("neurald.drivers.opencl.runtime.native_loop", "_lock"),
     }
     daemons = {("neurald.hal.rpc.server.server", "_parsing_large")}
