@@ -227,6 +227,8 @@ def error_for(code: ResultCode, message: str) -> Error:
         message: may have several lines; what controls terminals is left out.
     """
     message = printable(message, keeps_lines=True)
+    if not message.strip():
+        message = f"the other process reported {code.name} without a reason"
     if code is ResultCode.DEAD_OBJECT and message.endswith(_NOT_BEGUN):
         return Withdrawn(message)
     return _BY_CODE[code](message)

@@ -1,10 +1,12 @@
 """Executions: their options, the shapes of their outputs, and their durations."""
 
 import time
+from numbers import Integral
 
 from msgspec import Struct
 
-from neurald.hal.errors import MissedDeadlinePersistent
+from neurald.hal.api_arguments import shown
+from neurald.hal.errors import BadData, MissedDeadlinePersistent
 from neurald.hal.model.extension_attribute import AttributeValue
 from neurald.hal.model.types import Dimensions, OperandType, byte_size
 from neurald.hal.records import replace
@@ -91,6 +93,16 @@ class Timing(Struct, frozen=True, kw_only=True):
     on_device_ns: int | None = None
     in_driver_ns: int | None = None
     queued_ns: int | None = None
+
+    def check(self) -> None:
+        """Raises BadData unless each duration is unknown or a possible number of nanoseconds."""
+        for what, ns in (
+            ("on the device", self.on_device_ns),
+            ("in the driver", self.in_driver_ns),
+            ("in queues", self.queued_ns),
+        ):
+            if ns is not None and not (isinstance(ns, Integral) and 0 <= ns <= MAX_DURATION_NS):
+                raise BadData(f"it reports {shown(ns)} as its time {what}; nanoseconds are expected")
 
     def queued_for(self, waited_ns: int) -> "Timing":
         """Returns the timing of an execution that had waited this long in a queue before."""

@@ -16,7 +16,7 @@ from neurald.runtime.costs.estimate import DeviceCosts, ModelWork, device_costs
 from neurald.runtime.costs.store import costs_of
 from neurald.runtime.costs.table import CostBook
 from neurald.runtime.costs.work import OperationKind, operand_bytes
-from neurald.runtime.devices.driver_faults import convert_driver_faults
+from neurald.runtime.devices.driver_faults import checked_capabilities
 from neurald.runtime.model.branches import is_control_flow
 
 #: The least time of the call of a device, whatever it computes.
@@ -72,8 +72,7 @@ def refine_kernels(device: Device, model: Model, kernels: Sequence[KernelTime]) 
 
 def _costs(device: Device, book: CostBook) -> DeviceCosts | None:
     try:
-        with convert_driver_faults(device.name):
-            capabilities = device.capabilities()
+        capabilities = checked_capabilities(device)
     except Error:
         return None
     return device_costs(book.table, capabilities, is_remote=device.is_remote)

@@ -10,8 +10,8 @@ import logging
 from types import TracebackType
 from typing import TypeVar
 
-from neurald.hal.device import Device
-from neurald.hal.errors import Error, OpFailed, OutOfMemory
+from neurald.hal.device import CacheFilesNeeded, Capabilities, Device, Performance, Timing
+from neurald.hal.errors import BadData, Error, OpFailed, OutOfMemory
 from neurald.hal.model.types import DeviceType, FeatureLevel
 from neurald.hal.wording import MAX_DESCRIBED, described, shortened, text_of
 
@@ -78,6 +78,39 @@ def checked(answer: object, expected: type[_T], device: str, what: str) -> _T:
     return answer
 
 
+def checked_timing(answer: object, device: str, what: str) -> Timing:
+    """Returns a driver's answer after checking that it has possible durations; see `checked`."""
+    timing = checked(answer, Timing, device, what)
+    try:
+        timing.check()
+    except BadData as error:
+        raise OpFailed(f"{device}: the driver has a fault: {what}: {error}") from None
+    return timing
+
+
+def checked_capabilities(device: Device) -> Capabilities:
+    """Returns the capabilities of a device after checking all types in them.
+
+    Raises:
+        OpFailed: the driver raises an exception, or a type is wrong.
+    """
+    with convert_driver_faults(device.name):
+        what = "capabilities()"
+        found = checked(device.capabilities(), Capabilities, device.name, what)
+        for performance in (
+            *found.operand_performance.values(),
+            found.relaxed_float32_scalar,
+            found.relaxed_float32_tensor,
+            found.if_performance,
+            found.while_performance,
+        ):
+            checked(performance, Performance, device.name, what)
+            for figure in (performance.exec_time, performance.power_usage):
+                if not isinstance(figure, int | float):
+                    checked(figure, float, device.name, what)
+        return found
+
+
 def checked_executable(answer: _T, expected: str, device: str, what: str) -> _T:
     """Returns a driver's answer after checking that it has a method `execute`.
 
@@ -106,6 +139,21 @@ def feature_level(device: Device) -> FeatureLevel:
     """
     with convert_driver_faults(device.name):
         return FeatureLevel(device.feature_level)
+
+
+def cache_files_needed(device: Device) -> CacheFilesNeeded:
+    """Returns how many files a device needs to cache a model.
+
+    Raises:
+        OpFailed: the driver raises an exception, also for numbers that are not possible, or returns
+            something else.
+    """
+    what = "cache_files_needed"
+    try:
+        with convert_driver_faults(device.name):
+            return checked(device.cache_files_needed, CacheFilesNeeded, device.name, what)
+    except BadData as error:  # it would mean that the device rejects the model
+        raise OpFailed(f"{device.name}: the driver has a fault: {what}: {error}") from None
 
 
 def is_cpu(device: Device) -> bool:

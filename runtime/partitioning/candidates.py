@@ -8,7 +8,7 @@ from neurald.hal.errors import Error
 from neurald.hal.model.model import Model
 from neurald.hal.model.types import Preference
 from neurald.runtime.devices.asking import check_devices, verdicts_in_execution_order
-from neurald.runtime.devices.driver_faults import checked, convert_driver_faults, is_cpu
+from neurald.runtime.devices.driver_faults import checked_capabilities, convert_driver_faults, is_cpu
 from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.model.branches import MAIN, Nesting, graph_of, is_control_flow, model_of
 from neurald.runtime.model.dead_operations import without_dead_branches
@@ -185,8 +185,7 @@ def _candidate(
             name=device.name, verdicts=verdicts, capabilities=_UNKNOWN_CAPABILITIES, is_cpu=is_cpu
         )
     try:
-        with convert_driver_faults(device.name):
-            capabilities = checked(device.capabilities(), Capabilities, device.name, "capabilities()")
+        capabilities = checked_capabilities(device)
     except Error as error:
         refused = Verdict(ok=False, reason=f"its capabilities are unknown: {error}")
         return Candidate(

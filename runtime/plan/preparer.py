@@ -19,7 +19,7 @@ from msgspec import Struct
 from neurald.hal.cache.key import KeyParts, constants_question, graphs_digest, key_parts
 from neurald.hal.cache.store import Cache, default_directory
 from neurald.hal.cache.variants import SharedCache
-from neurald.hal.device import CacheFilesNeeded, Device, PreparedModel, PrepareOptions
+from neurald.hal.device import Device, PreparedModel, PrepareOptions
 from neurald.hal.errors import BadData, BadState, Error
 from neurald.hal.execution.first_tier import first_tier
 from neurald.hal.model.constants import seal_constants
@@ -29,7 +29,7 @@ from neurald.hal.process.memory.gc_pause import paused_gc
 from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.progress import progress_to
-from neurald.runtime.devices.driver_faults import checked, convert_driver_faults
+from neurald.runtime.devices.driver_faults import cache_files_needed, checked, convert_driver_faults
 from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.plan.cached_preparation import CachedPreparation
 from neurald.runtime.plan.compiling import (
@@ -431,9 +431,7 @@ class Preparer:
         missed, self._missed = self._missed, None
         if missed is not None and missed[0] is device and missed[1] is model:
             return missed[2]
-        with convert_driver_faults(device.name):
-            needed = checked(device.cache_files_needed, CacheFilesNeeded, device.name, "cache_files_needed")
-        if not needed:
+        if not cache_files_needed(device):
             return "the device needs no cache files"
         if self._caching is None:
             return "caching is off"

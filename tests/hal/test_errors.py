@@ -1,5 +1,6 @@
 """The error tree: one class a result code, all of them caught as nd.Error."""
 
+import pytest
 from support.sweeps import sweep
 
 import neurald as nd
@@ -13,6 +14,11 @@ def test_every_code_has_its_error(code: nd.ResultCode) -> None:
     assert isinstance(error, nd.Error)
     assert error.code is code
     assert str(error) == "what went wrong"
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n", "\x1b\0"], ids=repr)
+def test_an_error_of_another_process_has_a_reason(text: str) -> None:
+    assert "OUT_OF_MEMORY without a reason" in str(error_for(nd.ResultCode.OUT_OF_MEMORY, text))
 
 
 def test_codes_are_distinct() -> None:

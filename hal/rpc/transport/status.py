@@ -188,7 +188,7 @@ def _details(error: Error) -> str:
 def error_of_status(failure: Any) -> Error | None:
     """Returns the error with which the daemon ended a call; None if gRPC ended it."""
     code = _result_code(failure)
-    return None if code is None else error_for(code, failure.details() or code.name)
+    return None if code is None else error_for(code, failure.details() or "")
 
 
 def is_lost(failure: grpc.RpcError) -> bool:

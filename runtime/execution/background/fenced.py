@@ -34,7 +34,7 @@ from neurald.hal.process.turn import Turn
 from neurald.hal.records import replace
 from neurald.hal.sync.fence import Fence, wait_any
 from neurald.hal.wording import described
-from neurald.runtime.devices.driver_faults import checked, convert_driver_faults
+from neurald.runtime.devices.driver_faults import checked, checked_timing, convert_driver_faults
 from neurald.runtime.execution.background.event import Event, start_thread
 from neurald.runtime.execution.compiled_model import CompiledModel
 from neurald.runtime.execution.computation import Computation, insufficient, note_missed_deadline
@@ -255,9 +255,7 @@ class _DeviceLaunch(Struct, frozen=True, kw_only=True):
         after = result.timing
         if self.execution is not None:
             with convert_driver_faults(self.device):
-                after = checked(
-                    self.execution.timing_after_fences, Timing, self.device, "timing_after_fences"
-                )
+                after = checked_timing(self.execution.timing_after_fences, self.device, "timing_after_fences")
         if options.measure:
             result = replace(result, step_durations=(fenced_duration(self.device, after),))
         return FencedResult(result=result, after_fences=after)

@@ -64,7 +64,8 @@ def checked_step_result(step: ExecutionStep, request: Request, result: Execution
 
 
 def check_result(result: ExecutionResult, outputs: Sequence[Operand], request: Request) -> None:
-    """Raises BadData unless the model and the request allow every reported shape."""
+    """Raises BadData unless its times are numbers, and model and request allow every shape."""
+    result.timing.check()
     if len(result.output_shapes) != len(outputs):
         raise BadData(
             f"it has {len(result.output_shapes)} output shapes; the model has {len(outputs)} outputs"

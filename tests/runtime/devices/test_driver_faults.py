@@ -1,15 +1,17 @@
 """Drivers in this process that raise or return the wrong things: the API raises only nd.Error.
 
 Each method and property of `Device`, `PreparedModel`, `Burst` and `FencedExecution` is replaced in
-turn, once by one that raises and once by one that returns an object of a wrong type. Then
-everything that an application can do with such a device is done.
+turn, once by one that raises and once by one that returns an object of a wrong type. Then each
+field of each honest answer is replaced. Everything that an application can do with such a device is
+done.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from support.devices.misbehaving import SampleDevice
@@ -80,15 +82,16 @@ ERRORS = (
 class Proxy:
     """Passes all attributes on to `real`, except for one name, which behaves as `fault` says."""
 
-    def __init__(self, real: Any, name: str, fault: Callable[[], Any]) -> None:
+    def __init__(self, real: Any, name: str, fault: "Fault") -> None:
         self._real, self._name, self._fault = real, name, fault
 
     def __getattr__(self, name: str) -> Any:
         if name != self._name:
             return getattr(self._real, name)
+        found = getattr(self._real, name)
         if name in PROPERTIES:
-            return self._fault()
-        return lambda *_, **__: self._fault()
+            return self._fault(lambda: found)
+        return lambda *arguments, **options: self._fault(lambda: found(*arguments, **options))
 
 
 @dataclass(frozen=True)
@@ -99,13 +102,75 @@ class Fault:
     name: str
     answer: Any
 
-    def __call__(self) -> Any:
+    def __call__(self, real: Callable[[], Any]) -> Any:
+        """Answers in place of `real`, which gives the honest answer."""
         if isinstance(self.answer, BaseException):
             raise self.answer
         return self.answer
 
     def __str__(self) -> str:
         return f"{self.part}.{self.name}"
+
+
+#: The way to a part of an answer: names of fields, positions and keys.
+Way = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Recorded(Fault):
+    """A place where a driver is honest; the ways to all parts of its answers are added."""
+
+    answer: set[Way]
+
+    def __call__(self, real: Callable[[], Any]) -> Any:
+        found = real()
+        self.answer.update(ways(found))
+        return found
+
+
+@dataclass(frozen=True)
+class Lie(Fault):
+    """A place where one part of each answer is wrong."""
+
+    way: Way
+
+    def __call__(self, real: Callable[[], Any]) -> Any:
+        return changed(real(), self.way, self.answer)
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}{list(self.way)}"
+
+
+def ways(answer: object) -> Iterator[Way]:
+    """Yields the ways to all parts of an answer; of a collection, to its first element."""
+    found: Iterable[tuple[object, object]] = ()
+    if isinstance(answer, msgspec.Struct):
+        found = [(name, getattr(answer, name)) for name in answer.__struct_fields__]
+    elif isinstance(answer, Mapping):
+        found = list(answer.items())[:1]
+    elif isinstance(answer, tuple | list):
+        found = list(enumerate(answer))[:1]
+    for each, part in found:
+        yield (each,)
+        yield from ((each, *rest) for rest in ways(part))
+
+
+def changed(answer: Any, way: Way, value: object) -> Any:
+    """Returns a copy of an answer with another value at the end of a way, if that is in it."""
+    if not way:
+        return value
+    each, *rest = way
+    if isinstance(answer, msgspec.Struct):
+        fields = {name: getattr(answer, name) for name in answer.__struct_fields__}
+        return type(answer)(**fields | {each: changed(fields[each], tuple(rest), value)})
+    if isinstance(answer, Mapping):
+        return {**answer, each: changed(answer[each], tuple(rest), value)}
+    if isinstance(answer, tuple | list) and len(answer) > each:
+        return type(answer)(
+            changed(part, tuple(rest), value) if position == each else part
+            for position, part in enumerate(answer)
+        )
+    return answer
 
 
 class FaultyDevice(SampleDevice):
@@ -182,6 +247,17 @@ def attempts(
         for _ in range(3):
             execution.compute()
 
+    def measured(compilation: nd.Compilation) -> None:
+        for compute in (nd.Execution.compute, nd.Execution.start_compute_with_dependencies):
+            execution = bound(compilation)
+            execution.set_measure_timing(True)
+            event = compute(execution)
+            if event is not None:
+                event.wait()
+            times = [execution.duration(duration) for duration in nd.Duration]
+            times += [step.total_ns for step in execution.step_durations()]
+            assert all(each is None or 0 <= each < 1 << 64 for each in times)
+
     yield lambda: nd.supported_operations(model, [device])
     yield compile_model
     yield lambda: compile_model().run(ones, twos)
@@ -193,6 +269,7 @@ def attempts(
     yield lambda: str(compile_model().explain())
     yield lambda: compile_model().preferred_memory_padding_for_input(0)
     yield lambda: remember(compile_model())
+    yield lambda: measured(compile_model())
 
 
 PARTS = sorted({str(fault) for fault in faults()})
@@ -204,10 +281,36 @@ PARTS = sorted({str(fault) for fault in faults()})
 def test_nothing_but_errors_leaves_the_api(
     part: str, is_explicit: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    cases = [fault for fault in faults() if str(fault) == part]
+    wrong = list(faults_that_leave(cases, monkeypatch, tmp_path, is_explicit=is_explicit))
+    assert not wrong, "\n".join(wrong)
+
+
+#: Other values for parts of answers, of any types.
+LIES: tuple[Any, ...] = (None, -1, 1 << 70, float("nan"), float("-inf"), "nonsense", b"", (), {}, object())
+
+
+@pytest.mark.parametrize("is_explicit", [False, True], ids=["by default", "explicit"])
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.sampled(4)
+def test_no_part_of_an_answer_is_believed(
+    part: str, is_explicit: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    place, name = part.split(".")
+    honest = Recorded(place, name, set())
+    assert not list(faults_that_leave([honest], monkeypatch, tmp_path / "honest", is_explicit=True))
+    cases = [Lie(place, name, lie, way) for way in honest.answer for lie in LIES]
+    wrong = list(faults_that_leave(cases, monkeypatch, tmp_path, is_explicit=is_explicit))
+    assert not wrong, "\n".join(wrong)
+
+
+def faults_that_leave(
+    faults: Sequence[Fault], monkeypatch: pytest.MonkeyPatch, folder: Path, *, is_explicit: bool
+) -> Iterator[str]:
+    """Does everything with a device with each of some faults; yields what leaves the API."""
     cpu = nd.devices()[0]
-    wrong = []
-    for case, fault in enumerate(fault for fault in faults() if str(fault) == part):
-        device, directory = faulty(fault), tmp_path / str(case)
+    for case, fault in enumerate(faults):
+        device, directory = faulty(fault), folder / str(case)
         monkeypatch.setattr(
             "neurald.runtime.compilation_builder.devices", lambda device=device: (cpu, device)
         )
@@ -223,9 +326,8 @@ def test_nothing_but_errors_leaves_the_api(
             except nd.Error as error:
                 # Without a list of devices the CPU device takes over after every failure.
                 if not is_explicit and number not in (0, 10):
-                    wrong.append(f"{fault} {case}, attempt {number}: {str(error)[:200]!r}")
+                    yield f"{fault} {case}, attempt {number}: {str(error)[:200]!r}"
                 if len(str(error)) > MOST_CHARACTERS:
-                    wrong.append(f"{fault} {case}, attempt {number}: {len(str(error))} characters")
+                    yield f"{fault} {case}, attempt {number}: {len(str(error))} characters"
             except Exception as error:
-                wrong.append(f"{fault} {case}, attempt {number}: {described(error)[:200]}")
-    assert not wrong, "\n".join(wrong)
+                yield f"{fault} {case}, attempt {number}: {described(error)[:200]}"
