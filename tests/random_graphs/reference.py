@@ -7,6 +7,7 @@ import numpy as np
 
 from neurald.hal.model.graph import Operand, Subgraph
 from neurald.hal.model.model import Model
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import QUANTIZED
 from neurald.hal.model.types import Lifetime
 from neurald.hal.operations import DEFINITIONS
@@ -120,8 +121,11 @@ class Evaluation:
                 source, axes = operation.inputs[:2]
                 arguments = {**values, source: self._noise.in_parts(arguments[source], values[axes])}
             call = call_of(binding, graph.operands, arguments, self._model.referenced, self)
+            definition = DEFINITIONS[operation.type]
+            if operation.type not in (OperationType.IF, OperationType.WHILE):
+                definition.output_shapes(call)  # shapes may fit in one iteration of a loop only
             with np.errstate(all="ignore"):
-                results = DEFINITIONS[operation.type].reference(call)
+                results = definition.reference(call)
             for index, result in zip(operation.outputs, results, strict=True):
                 values[index] = np.asarray(result)
                 # In a loop a shape may depend on the iteration: no device runs such a graph.

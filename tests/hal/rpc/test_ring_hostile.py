@@ -29,6 +29,7 @@ from neurald.hal.records import replace
 from neurald.hal.rpc.client.burst import RemoteBurst
 from neurald.hal.rpc.client.connection import Connection
 from neurald.hal.rpc.client.device import connect
+from neurald.hal.rpc.client.rings.ring import Ring
 from neurald.hal.rpc.client.rings.ring_peer import RingPeer
 from neurald.hal.rpc.server import ring_server
 from neurald.hal.rpc.server.ring_server import RingServer
@@ -672,19 +673,17 @@ def test_an_answer_is_not_taken_for_that_to_the_next_question(imposter: Imposter
         with contextlib.suppress(BrokenPipeError):
             imposter.connection.send(answer_packet(None))
 
-    ask = RingPeer.ask
+    send, thread = Ring._send, threading.Thread(target=answer)
 
-    def late(peer: RingPeer, *arguments: Any) -> None:
-        ask(peer, *arguments)
-        time.sleep(0.1)  # so that the second answer is there
+    def late(ring: Ring, *arguments: Any, **options: Any) -> Any:
+        thread.join()  # both answers are there
+        return send(ring, *arguments, **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(RingPeer, "ask", late)
-        thread = threading.Thread(target=answer)
+        patch.setattr(Ring, "_send", late)
         thread.start()
         with pytest.raises(OpFailed, match=r"broke the protocol.*not asked"):
             imposter.burst.execute(imposter.request, RUN)
-    thread.join()
 
 
 @pytest.mark.timed
