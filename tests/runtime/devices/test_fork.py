@@ -371,6 +371,30 @@ def test_a_child_collects_garbage_though_others_compiled() -> None:
     assert gc.isenabled()
 
 
+_IN_A_SUBINTERPRETER = """
+import sys
+sys.path[:] = {path!r}
+import numpy as np
+import neurald as nd
+try:
+    nd.compile({model!r})(np.zeros({shape!r}, np.float32))
+except nd.Error as error:
+    print(type(error).__name__, error)
+"""
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="NumPy cannot be imported in subinterpreters")
+def test_an_isolated_subinterpreter_gets_an_error() -> None:
+    path = Path(nd.__file__).parent / "service" / "demo" / "digits.tflite"
+    main = nd.load_tflite(path).main
+    shape = main.operands[main.inputs[0]].dimensions
+    code = _IN_A_SUBINTERPRETER.format(path=sys.path, model=str(path), shape=shape)
+    program = f"import _xxsubinterpreters as each; each.run_string(each.create(), {code!r})"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "OpFailed" in done.stdout
+    assert "not supported for isolated subinterpreters" in done.stdout
+
+
 def test_locks_that_others_held_are_free_in_a_child() -> None:
     lock = forkable_lock()
     taken, ends = threading.Event(), threading.Event()
