@@ -81,7 +81,7 @@ class Computation:
 
     def checked_result_of(self, step: ExecutionStep, result: ExecutionResult) -> ExecutionResult:
         """Returns the result of a plain plan's only step, see `checked_step_result`."""
-        if result is not self._step_result:
+        if result is not self._step_result or result is None:  # as a faulty driver may return it
             self._step_result = checked_step_result(step, self._request, result)
         return result
 

@@ -235,6 +235,10 @@ class _DeviceLaunch(Struct, frozen=True, kw_only=True):
         try:
             with convert_driver_faults(self.device):
                 result = self.computation.checked_result_of(self.planned, self._result())
+                after = result.timing
+                if self.execution is not None:
+                    times = self.execution.timing_after_fences
+                    after = checked_timing(times, self.device, "timing_after_fences")
         except Error as error:
             if self.execution is not None and all(event.has_written for event in dependencies):
                 # Invalid outputs of a failed dependency may have caused this failure. In that case
@@ -252,10 +256,6 @@ class _DeviceLaunch(Struct, frozen=True, kw_only=True):
                 return None
         self.computation.require_shapes(result)
         self.step.ran()
-        after = result.timing
-        if self.execution is not None:
-            with convert_driver_faults(self.device):
-                after = checked_timing(self.execution.timing_after_fences, self.device, "timing_after_fences")
         if options.measure:
             result = replace(result, step_durations=(fenced_duration(self.device, after),))
         return FencedResult(result=result, after_fences=after)

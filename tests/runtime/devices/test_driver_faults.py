@@ -6,6 +6,7 @@ field of each honest answer is replaced. Everything that an application can do w
 done.
 """
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from support.devices.misbehaving import SampleDevice
 from support.models.small import add_model
 
 import neurald as nd
-from neurald.hal.device import PreparedModel
+from neurald.hal.device import Artifact, PreparedModel, PrepareOptions
 from neurald.hal.wording import MAX_DESCRIBED, described
 
 DEVICE = (
@@ -180,6 +181,9 @@ class FaultyDevice(SampleDevice):
         super().__init__("faulty", performance=0.5)
         self._fault_of = fault
 
+    def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> PreparedModel:  # type: ignore[override]
+        return self.wrap(super().prepare_model_from_cache(artifact, options))
+
     def wrap(self, prepared: PreparedModel) -> PreparedModel:
         fault = self._fault_of
 
@@ -218,8 +222,8 @@ def attempts(
     model = add_model()
     ones, twos = np.full((2, 3), 1, np.float32), np.full((2, 3), 2, np.float32)
 
-    def bound(compilation: nd.Compilation) -> nd.Execution:
-        execution = nd.Execution(compilation, reusable=True)
+    def bound(compilation: nd.Compilation, *, reusable: bool = True) -> nd.Execution:
+        execution = nd.Execution(compilation, reusable=reusable)
         execution.set_input(0, ones)
         execution.set_input(1, twos)
         execution.set_output(0, np.zeros((2, 3), np.float32))
@@ -232,7 +236,8 @@ def attempts(
                 execution.compute(burst=created)
 
     def fenced(compilation: nd.Compilation) -> None:
-        bound(compilation).start_compute_with_dependencies().wait()
+        for reusable in (False, True):
+            bound(compilation, reusable=reusable).start_compute_with_dependencies().wait()
 
     def remember(compilation: nd.Compilation) -> None:
         memory = nd.MemoryDesc().add_output_role(compilation, 0).finish().allocate()
@@ -309,6 +314,8 @@ def faults_that_leave(
 ) -> Iterator[str]:
     """Does everything with a device with each of some faults; yields what leaves the API."""
     cpu = nd.devices()[0]
+    ended: list[str] = []
+    monkeypatch.setattr(threading, "excepthook", lambda found: ended.append(described(found.exc_value)))
     for case, fault in enumerate(faults):
         device, directory = faulty(fault), folder / str(case)
         monkeypatch.setattr(
@@ -324,10 +331,14 @@ def faults_that_leave(
             try:
                 attempt()
             except nd.Error as error:
-                # Without a list of devices the CPU device takes over after every failure.
-                if not is_explicit and number not in (0, 10):
+                # Without a list of devices the CPU device takes over after every failure; that an
+                # output does not fit is none.
+                is_failure = not isinstance(error, nd.OutputInsufficientSize)
+                if is_failure and not is_explicit and number not in (0, 10):
                     yield f"{fault} {case}, attempt {number}: {str(error)[:200]!r}"
                 if len(str(error)) > MOST_CHARACTERS:
                     yield f"{fault} {case}, attempt {number}: {len(str(error))} characters"
             except Exception as error:
                 yield f"{fault} {case}, attempt {number}: {described(error)[:200]}"
+            while ended:
+                yield f"{fault} {case}, attempt {number}: a thread has ended with {ended.pop()[:200]}"
