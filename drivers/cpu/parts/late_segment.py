@@ -28,6 +28,7 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Lifetime
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call, Shape, UnknownValue
+from neurald.hal.process.fork import forkable_lock
 from neurald.hal.records import replace
 from neurald.hal.validation.shape_inference import merge
 
@@ -121,6 +122,7 @@ class LateSegment:
         #: How often code was made, less how often other code was used.
         self._count = 0
         self._latest: CompiledSegment | None = None
+        self._lock = forkable_lock()
 
     def run(
         self, inputs: Sequence[Array | None], options: ExecuteOptions
@@ -134,7 +136,7 @@ class LateSegment:
         found: _Found = shapes, tuple([given[number].tobytes() for number in numbers])
         code = self._kept.get(found)
         if code is None:
-            code = self._made(found, given)
+            code = self._made(found, numbers, given)
         elif self._count:
             self._count -= 1
         self._latest = code.segment
@@ -147,35 +149,53 @@ class LateSegment:
         times = () if self._latest is None else self._latest.profile()
         return [replace(each, operations=self.operations) for each in times]
 
-    def _made(self, found: _Found, given: Sequence[Array]) -> "_Code":
-        """Returns new code for what was found, and keeps it."""
+    def _made(self, found: _Found, numbers: Sequence[int], given: Sequence[Array]) -> "_Code":
+        """Returns new code for what was found, and keeps it.
+
+        Args:
+            found: what was found.
+            numbers: the inputs whose values are among it, by number.
+            given: all inputs.
+        """
         if self._count >= _MAX_NEW and found not in self._new:
-            _keep(self._new, found, None)
+            self._keep(self._new, found, None)
             return _Code(segment=None)
         self._count += 1
         shapes, _ = found
-        numbers = self._needs_values.get(shapes, ())
-        segment = self._segment(given, frozenset(numbers))
+        segment = self._segment(found, numbers, given)
         short = tuple(number for number in self._deciding if given[number].size <= _MAX_ELEMENTS)
         if segment is None and not numbers and short:
             if len(self._needs_values) >= _MAX_KEPT:
                 self._needs_values.clear()
             self._needs_values[shapes] = short
             found = shapes, tuple([given[number].tobytes() for number in short])
-            segment = self._segment(given, frozenset(short))
+            segment = self._segment(found, short, given)
         read = () if segment is None else segment.inputs
         code = _Code(segment=segment, inputs=tuple(self.inputs.index(index) for index in read))
-        _keep(self._kept, found, code)
+        self._keep(self._kept, found, code)
         return code
 
-    def _segment(self, given: Sequence[Array], known: frozenset[int]) -> CompiledSegment | None:
-        """Returns code for arrays of these shapes, and for the values of known ones.
+    def _keep(self, kept: dict[_Found, _Kept], found: _Found, what: _Kept) -> None:
+        """Adds to what is kept, of which the oldest is dropped if it is too much."""
+        with self._lock:
+            while len(kept) >= _MAX_KEPT:
+                del kept[next(iter(kept))]
+            kept[found] = what
+
+    def _segment(
+        self, found: _Found, numbers: Sequence[int], given: Sequence[Array]
+    ) -> CompiledSegment | None:
+        """Returns code for what was found.
 
         Returns None if there is none, or if the operation does not take these arguments: its
         reference says why.
         """
-        values = {self.inputs[number]: given[number] for number in known}
-        shapes = {index: array.shape for index, array in zip(self.inputs, given, strict=True)}
+        shapes = dict(zip(self.inputs, found[0], strict=True))
+        # Not those of the arrays, which the application may change meanwhile.
+        values: dict[int, Array] = {
+            self.inputs[number]: np.ndarray(given[number].shape, given[number].dtype, content)
+            for number, content in zip(numbers, found[1], strict=True)
+        }
         try:
             results = self._results(shapes, values)
         except (BadData, UnknownValue):
@@ -305,10 +325,3 @@ class _NoElements(Struct, frozen=True, kw_only=True, eq=False):
     def profile(self) -> Sequence[KernelTime]:
         """See `CompiledSegment.profile`."""
         return ()
-
-
-def _keep(kept: dict[_Found, _Kept], found: _Found, what: _Kept) -> None:
-    """Adds to what is kept, of which the oldest is dropped if it is too much."""
-    while len(kept) >= _MAX_KEPT:
-        kept.pop(next(iter(kept)), None)
-    kept[found] = what

@@ -288,6 +288,26 @@ def test_little_code_is_kept(monkeypatch: pytest.MonkeyPatch, compiles_here: Non
     assert len(segment._kept) == 2
 
 
+def test_code_for_values_is_not_kept_for_others(compiles_here: None) -> None:
+    """Another thread finds out that code needs values just after this one has asked."""
+
+    class _Late(dict[Any, Any]):
+        is_asked = False
+
+        def get(self, key: Any, default: Any = None) -> Any:
+            self.is_asked, was_asked = True, self.is_asked
+            return super().get(key, default) if was_asked else default
+
+    compilation = compiled(fed("TRANSPOSE", 3))
+    segment = late(compilation)
+    segment._needs_values = _Late({(SHAPE, (3,)): (1,)})
+    for axes in ((2, 0, 1), (1, 0, 2)):
+        (found,) = compilation.run(source(), integers(*axes))
+        np.testing.assert_array_equal(found, source().transpose(axes))
+        # As if other shapes had taken their places.
+        segment._needs_values.clear()
+
+
 def test_wrong_values_are_errors_of_references(compiles_here: None) -> None:
     compilation = compiled(fed("TRANSPOSE", 3))
     for _ in range(2):
