@@ -31,6 +31,7 @@ from neurald.hal.errors import BadData, Cancelled, OpFailed
 from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.request import Argument, Request
+from neurald.hal.operations import DEFINITIONS
 from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
 
@@ -175,11 +176,14 @@ def gathering() -> nd.Model:
 
 @pytest.fixture
 def without_tanh(monkeypatch: pytest.MonkeyPatch) -> None:
-    """TANH has no lowering."""
+    """TANH has no lowering, and no kernel of the first tier."""
     from neurald.drivers.compiler.lowering import LOWERINGS
+    from neurald.drivers.cpu.parts import late_segment
 
     others = {kind: lowering for kind, lowering in LOWERINGS.items() if kind is not nd.OperationType.TANH}
     monkeypatch.setattr("neurald.drivers.compiler.frontend.graph_builder.LOWERINGS", others)
+    definitions = {kind: each for kind, each in DEFINITIONS.items() if kind is not nd.OperationType.TANH}
+    monkeypatch.setattr(late_segment, "DEFINITIONS", definitions)
 
 
 def beside_reference(model: nd.Model, *inputs: Array) -> Any:

@@ -580,17 +580,16 @@ def test_sleeps_that_can_be_cancelled_are_as_before_after_any_interruption(
     monkeypatch.setattr(RingEnd, "sleep", counted)
 
     def run() -> None:
-        device.on_execute = lambda *_: time.sleep(0.01)
         cancellation = Cancellation()
-        timer = threading.Timer(0.003 if is_cancelled else 1000, cancellation.cancel)
-        timer.start()
-        try:
+
+        def compute(*_: object) -> None:
+            if is_cancelled:
+                cancellation.cancel()
+            time.sleep(0.01)
+
+        device.on_execute = compute
+        with contextlib.suppress(Cancelled):
             burst.execute(caller.request, ExecuteOptions(cancellation=cancellation))
-        except Cancelled:
-            pass
-        finally:
-            timer.cancel()
-            timer.join()
 
     run()
     for number in interruptions(run, ring_peer.__name__, ring_end.__name__):

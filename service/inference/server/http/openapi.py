@@ -233,7 +233,10 @@ def _model_paths() -> dict[str, Document]:
             "get",
             _call("Returns a model's configuration.", _schema("ModelConfiguration"), errors=(401, 404)),
         ),
-        "/stats": ("get", _call("Returns what a model has done.", _schema("Statistics"), errors=(401, 404))),
+        "/stats": (
+            "get",
+            _call("Returns what a model has done.", _schema("Statistics"), errors=(400, 401, 404)),
+        ),
         "/infer": (
             "post",
             _call(
