@@ -152,6 +152,7 @@ def test_a_model_whose_workers_kept_dying_is_served_again_when_it_is_loaded(
 ) -> None:
     config = '{"version_policy": {"specific": {"versions": [2]}}}'
     client.load_model("same", config=config)
+    serving.wait_for(lambda status: any(each.name == "same" for each in status.models))
     killed: set[int] = set()
     while "times within" not in serving.model("same").reason:
         for process in set(serving.model("same").processes) - killed:
