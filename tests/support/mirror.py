@@ -234,6 +234,7 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/cpu/native/programs/sizing_program.py": "tests/drivers/cpu/native/sizing/test_step_sizing.py",
     "drivers/cpu/native/programs/step_program.py": "tests/drivers/cpu/native/test_thread_pool.py",
     "drivers/cpu/native/objects/unit_queue.py": "tests/drivers/cpu/native/objects/test_object_code.py",
+    "drivers/cpu/parts/known_results.py": "tests/drivers/cpu/parts/test_late_segment.py",
     "drivers/cpu/parts/native_segment.py": "tests/drivers/cpu/parts/test_stored_parts.py",
     "drivers/cpu/preparation.py": "tests/drivers/cpu/test_compiled_models.py",
     "drivers/cpu/prepared_model.py": "tests/drivers/cpu/test_device.py",

@@ -5,8 +5,6 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct
-
 from neurald.drivers.cpu.data_dependent.bounded_model import on_references, whole_model
 from neurald.drivers.cpu.first_tier.assembly import BoundPart, assemble
 from neurald.drivers.cpu.first_tier.binding.binder import Binder
@@ -17,17 +15,15 @@ from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.native.thread_pool import Team
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.target.target import Target
-from neurald.hal.accounting.account import Reservation, reserve
-from neurald.hal.device import ExecuteOptions, KernelTime
 from neurald.hal.errors import BadData
 from neurald.hal.model.graph import Subgraph
 from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Lifetime
-from neurald.hal.operations.machinery.call import Array
 
 if TYPE_CHECKING:
     # What executes operations without kernels is not needed if each has one.
+    from neurald.drivers.cpu.parts.known_results import KnownResults
     from neurald.drivers.cpu.parts.native_segment import NativeSegment
     from neurald.hal.execution.reference_graph import Step
     from neurald.hal.execution.reference_model import ReferenceModel
@@ -189,33 +185,15 @@ class _Bound:
         return steps
 
 
-def _constants(graph: Subgraph, binder: Binder) -> "_ConstantSegment":
+def _constants(graph: Subgraph, binder: Binder) -> "KnownResults":
     """Returns the step that has the results of all operations on constants."""
+    from neurald.drivers.cpu.parts.known_results import KnownResults
+
     positions = tuple(binder.folded)
     outputs = tuple(index for position in positions for index in graph.operations[position].outputs)
-    return _ConstantSegment(
+    return KnownResults(
         operations=positions, outputs=outputs, results=tuple(binder.results[index] for index in outputs)
     )
-
-
-class _ConstantSegment(Struct, frozen=True, kw_only=True, eq=False):
-    """Implements `neurald.hal.execution.compiled_segment.CompiledSegment` for known results."""
-
-    operations: tuple[int, ...]
-    outputs: tuple[int, ...]
-    results: tuple[Array, ...]
-    inputs: tuple[int, ...] = ()
-    is_tolerant: bool = True
-
-    def run(
-        self, inputs: Sequence[Array | None], options: ExecuteOptions
-    ) -> list[tuple[Array, Reservation]] | None:
-        """See `CompiledSegment.run`."""
-        return [(each, reserve(0, "constants")) for each in self.results]
-
-    def profile(self) -> Sequence[KernelTime]:
-        """See `CompiledSegment.profile`."""
-        return ()
 
 
 def _consumers(graph: Subgraph) -> Mapping[int, set[int]]:

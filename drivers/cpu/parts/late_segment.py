@@ -13,9 +13,10 @@ import numpy as np
 from msgspec import Struct
 
 from neurald.drivers.compiler.ir.string_references import is_string
+from neurald.drivers.cpu.parts.known_results import KnownResults
 from neurald.drivers.cpu.parts.native_segment import NativeSegment
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
-from neurald.hal.accounting.account import Reservation, reserve
+from neurald.hal.accounting.account import Reservation
 from neurald.hal.device import ExecuteOptions, KernelTime
 from neurald.hal.errors import BadData
 from neurald.hal.execution.compiled_segment import CompiledSegment
@@ -202,7 +203,7 @@ class LateSegment:
             return None
         if all(0 in shape for shape in results):
             kinds = [self._graph.operands[index].type for index in self.outputs]
-            return _NoElements(
+            return KnownResults(
                 operations=self.operations,
                 outputs=self.outputs,
                 results=tuple(
@@ -305,23 +306,3 @@ class _Code(Struct, frozen=True, kw_only=True, eq=False):
 
     segment: CompiledSegment | None
     inputs: tuple[int, ...] = ()
-
-
-class _NoElements(Struct, frozen=True, kw_only=True, eq=False):
-    """Implements `neurald.hal.execution.compiled_segment.CompiledSegment` for empty results."""
-
-    operations: tuple[int, ...]
-    outputs: tuple[int, ...]
-    results: tuple[Array, ...]
-    inputs: tuple[int, ...] = ()
-    is_tolerant: bool = True
-
-    def run(
-        self, inputs: Sequence[Array | None], options: ExecuteOptions
-    ) -> list[tuple[Array, Reservation]] | None:
-        """See `CompiledSegment.run`."""
-        return [(each, reserve(0, "empty results")) for each in self.results]
-
-    def profile(self) -> Sequence[KernelTime]:
-        """See `CompiledSegment.profile`."""
-        return ()
