@@ -83,7 +83,7 @@ class SessionBuffers:
         )
         if len(used_as) != len(roles):
             raise BadData(
-                f"a buffer has {counted(len(roles), 'role')}, of which {len(used_as)} differ; each may be listed once"
+                f"a buffer has {counted(len(roles), 'role')}, with only {len(used_as)} of them distinct; each may be listed once"
             )
         for role in roles:
             if not 0 < role.probability <= 1:
