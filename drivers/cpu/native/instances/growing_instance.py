@@ -26,7 +26,7 @@ from neurald.drivers.cpu.target.open_executable import Grown, OpenExecutable
 from neurald.drivers.cpu.target.routine import ALIGNMENT, ARRAY_ALIGNMENT
 from neurald.drivers.cpu.target.target import TARGETS
 from neurald.hal.device import KernelTime
-from neurald.hal.errors import OpFailed
+from neurald.hal.errors import OpFailed, OutOfMemory
 from neurald.hal.lazy_numpy import np
 from neurald.hal.model.types import MAX_OPERAND_BYTES
 from neurald.hal.sync.cancellation import Cancellation
@@ -125,8 +125,8 @@ class GrowingInstance:
         """Runs the step; see `Instance.run`.
 
         Raises:
-            LengthsRefused: the code is not valid for a length; the outputs are undefined.
-            OutOfMemory: there is no memory for its values.
+            LengthsRefused: the code is not valid for a length, or there is no memory for the
+                values; the outputs are undefined.
         """
         limits = cancellation, deadline_ns, loop_timeout_ns
         if any(length > known for length, known in zip(binding.lengths, self._capacities, strict=True)):
@@ -246,8 +246,8 @@ class GrowingInstance:
         """Replaces the instance by one with memory for these lengths, and twice what there was.
 
         Raises:
-            LengthsRefused: an operand would be too large, which references say.
-            OutOfMemory: there is no memory for the values.
+            LengthsRefused: an operand would be too large, or there is no memory for the values,
+                which references say.
         """
         needed = self._opened.largest_value(lengths)
         if needed > MAX_OPERAND_BYTES:
@@ -261,7 +261,12 @@ class GrowingInstance:
             # Several lengths that vary are rarely all long at once.
             capacities = [max(1, length) for length in lengths]
         grown = self._opened.grown(capacities)
-        self._instance = self._make(grown)
+        try:
+            self._instance = self._make(grown)
+        except OutOfMemory as error:
+            # Lengths that an operation refuses later may ask for any memory.
+            _LOG.info("an execution runs on references: %s", error)
+            raise LengthsRefused from None
         self._grown, self._capacities = grown, capacities
 
     def profile(self) -> tuple[KernelTime, ...]:

@@ -315,6 +315,19 @@ def test_wrong_values_are_errors_of_references(compiles_here: None) -> None:
             compilation.run(source(), integers(0, 1, 3))
 
 
+@pytest.mark.parametrize("is_open", [False, True])
+@pytest.mark.parametrize("last", [-1, 2])
+def test_lengths_whose_product_exceeds_a_word_are_refused(
+    is_open: bool, last: int, compiles_here: None
+) -> None:
+    """In 64 bits the product of the first three is 4, and that of all four is the right one."""
+    compilation = compiled(fed("RESHAPE", 4, "ReshapeOptions", shape=(2, 4), rank=4, is_open=is_open))
+    lengths = integers(276131137, 34724, 1923865, last)
+    assert np.prod([int(each) for each in lengths[:3]], dtype=object) == 2**64 + 4
+    with pytest.raises(nd.OpFailed, match="276131137"):
+        compilation.run(source((2, 4)), lengths)
+
+
 def test_profiles_have_the_operations_of_the_model(compiles_here: None) -> None:
     compilation = compiled(fed("REVERSE_V2", 1, follows=True))
     compilation.run(source(), integers(1))
