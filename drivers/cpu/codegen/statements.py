@@ -37,6 +37,11 @@ from neurald.drivers.cpu.emit.math.float_rescaling import clamped_product, limit
 from neurald.drivers.cpu.emit.math.integers import resized, wrapped
 from neurald.drivers.cpu.emit.math.quotients import quotient, quotient_of
 from neurald.drivers.cpu.emit.math.rounding import float_to_half, half_to_float
+from neurald.drivers.cpu.emit.math.saturated_bytes import (
+    has_saturated_bytes,
+    limited_byte,
+    saturated_bytes,
+)
 from neurald.drivers.cpu.emit.math.sigmoids import (
     has_risen,
     risen,
@@ -273,6 +278,9 @@ class Statements:
             divided = quotient_of(expression) if self._target.has_fma else None
             if divided is not None:
                 return quotient(v, divided, self._vector(divided.dividend))
+            limited_float = limited_byte(expression) if has_saturated_bytes(v) else None
+            if limited_float is not None:
+                return saturated_bytes(v, self._vector(limited_float), expression.type)
             limited = limited_exponent(expression)
             if limited is not None:
                 is_below, exponent, limit = limited

@@ -20,17 +20,32 @@ def packed_bytes(v: Vector, value: str) -> str:
     step = _BYTES // 4
     low = v.binary("and", "i32", value, v.number("i32", 255))
     parts = v.parts("i32", low, step)
-    words = [_packed(v, "packusdw", _INTS, _WORDS, *pair) for pair in (parts[:2], parts[2:])]
-    mixed = _packed(v, "packuswb", _WORDS, _ALL, *words)
-    # Packing works within quarters of a register: each has four bytes from each of the four
-    # registers.
+    words = [packed_register(v, "packusdw", *pair) for pair in (parts[:2], parts[2:])]
+    return in_order(v, packed_register(v, "packuswb", *words))
+
+
+def packed_register(v: Vector, instruction: str, first: str, second: str) -> str:
+    """Packs two registers to one of elements of half the size, each 128 bits on their own.
+
+    Args:
+        v: receives the instructions.
+        instruction: one that saturates i32 to i16, or i16 to i8, such as packssdw or packuswb.
+        first, second: the registers.
+    """
+    source, kind = (_INTS, _WORDS) if instruction.endswith("dw") else (_WORDS, _ALL)
+    name = f"@llvm.x86.avx512.{instruction}.512"
+    v.code.declarations.add(f"declare {kind} {name}({source}, {source})")
+    return v.code.value(f"call {kind} {name}({source} {first}, {source} {second})")
+
+
+def in_order(v: Vector, mixed: str) -> str:
+    """Orders the bytes of four registers that were packed to one.
+
+    Packing works within quarters of a register: each has four bytes from each of the four
+    registers.
+    """
+    step = _BYTES // 4
     whole = v.code.value(f"bitcast {_ALL} {mixed} to {_INTS}")
     order = ", ".join(f"i32 {4 * (offset % 4) + offset // 4}" for offset in range(step))
     ordered = v.code.value(f"shufflevector {_INTS} {whole}, {_INTS} poison, <{step} x i32> <{order}>")
     return v.code.value(f"bitcast {_INTS} {ordered} to {_ALL}")
-
-
-def _packed(v: Vector, instruction: str, source: str, kind: str, first: str, second: str) -> str:
-    name = f"@llvm.x86.avx512.{instruction}.512"
-    v.code.declarations.add(f"declare {kind} {name}({source}, {source})")
-    return v.code.value(f"call {kind} {name}({source} {first}, {source} {second})")

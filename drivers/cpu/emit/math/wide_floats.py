@@ -51,16 +51,29 @@ def inverse_root(v: Vector, x: str) -> str:
     return v.select(v.compare("ord", "float", error, error), "float", better, estimate)
 
 
-def truncated(v: Vector, x: str) -> str:
-    """Converts floats to i32 by truncation; NaN and what does not fit to -2^31."""
+def truncated(v: Vector, x: str, *, keeps: str | None = None) -> str:
+    """Converts floats to i32 by truncation; NaN and what does not fit to -2^31.
+
+    Args:
+        v: receives the instructions.
+        x: the floats.
+        keeps: i1 of the lanes that are converted; others become 0. None for all.
+    """
     integers = f"<{_LANES} x i32>"
     name = "@llvm.x86.avx512.mask.cvttps2dq.512"
     v.code.declarations.add(f"declare {integers} {name}({_REGISTER}, {integers}, i16, i32)")
+    values = v.parts("float", x, _LANES)
+    masks = [_ALL] * len(values)
+    if keeps is not None:
+        kinds = f"<{_LANES} x i1>"
+        masks = [
+            f"i16 {v.code.value(f'bitcast {kinds} {part} to i16')}" for part in v.parts("i1", keeps, _LANES)
+        ]
     parts = [
         v.code.value(
-            f"call {integers} {name}({_REGISTER} {part}, {integers} zeroinitializer, {_ALL}, {_ROUNDING})"
+            f"call {integers} {name}({_REGISTER} {part}, {integers} zeroinitializer, {mask}, {_ROUNDING})"
         )
-        for part in v.parts("float", x, _LANES)
+        for part, mask in zip(values, masks, strict=True)
     ]
     return v.joined("i32", parts)
 
