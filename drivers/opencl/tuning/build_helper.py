@@ -19,7 +19,7 @@ from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.program_text import KernelTexts, kernel_name
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.runtime.program import BuiltProgram, missing_kernels
-from neurald.drivers.opencl.tuning.helper_processes import HelperProcesses, process_count
+from neurald.drivers.opencl.tuning.helper_processes import MAX_AHEAD, HelperProcesses, process_count
 from neurald.drivers.opencl.tuning.program_messages import Answer, Build, Measure
 from neurald.drivers.opencl.tuning.shard_queue import Shard, ShardQueue
 from neurald.drivers.opencl.tuning.sharding import shards_of, work_bytes
@@ -33,8 +33,9 @@ _LOG = logging.getLogger(__name__)
 #: the process and opening the device.
 _MIN_WORK_BYTES = 60_000
 #: The least bytes of functions in each part of a step, if it has several. Parts are built at the
-#: same time, by processes that start while a model is lowered.
-_MIN_PART_BYTES = 10_000
+#: same time, by processes that start while a model is lowered. Larger parts than the second figure
+#: are divided among further processes, which start only then.
+_MIN_PART_BYTES, _MIN_LATE_PART_BYTES = 10_000, 40_000
 #: Time limits for building a program and for measuring kernels; a process that exceeds them is
 #: stuck.
 _MAX_BUILD_S, _MAX_MEASURE_S = 120.0, 60.0
@@ -212,7 +213,7 @@ def build_kernels(
             names.setdefault(source.name, (source, set()))[1].add(name)
     sources = [source for source, _ in names.values()]
     work = work_bytes(source.text for source in sources)
-    part_bytes = max(_MIN_PART_BYTES, work // process_count(device.facts))
+    part_bytes = _part_bytes(work, process_count(device.facts))
     parts = [
         {name for source in part for name in names[source.name][1]} for part in shards_of(sources, part_bytes)
     ]
@@ -227,6 +228,18 @@ def build_kernels(
             for part, finish in zip(parts[1:], others, strict=True):
                 finish().share(kernels, part)
     return BuiltProgram.of_kernels(device, kernels)
+
+
+def _part_bytes(work: int, count: int) -> int:
+    """Returns the least bytes of functions in each part of a step with this much work.
+
+    Args:
+        work: the bytes of all functions.
+        count: how many processes may build at the same time.
+    """
+    among_ready = work // min(count, 1 + MAX_AHEAD)
+    among_all = max(_MIN_LATE_PART_BYTES, work // count)
+    return max(_MIN_PART_BYTES, min(among_ready, among_all))
 
 
 def _request(process: WorkerProcess, request: Build | Measure, limit_s: float) -> Answer:

@@ -19,8 +19,9 @@ from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 _LOG = logging.getLogger(__name__)
 
 _WORKER: Final = Path(__file__).with_name("program_worker.py")
-#: Maximum number of processes that build.
-_MAX_PROCESSES: Final = 8
+#: Maximum number of processes that build, and of those that start before it is known how much.
+_MAX_PROCESSES: Final = 16
+MAX_AHEAD: Final = 7
 #: Device memory reserved for the context of each process.
 _CONTEXT_BYTES: Final = 1 << 30
 #: Models with fewer operations have few programs to build.
@@ -52,7 +53,7 @@ class HelperProcesses:
         self._facts = facts
         self._lock = threading.Lock()
         self._ready: deque[WorkerProcess] = deque()
-        ahead = process_count(facts) - 1 if operations >= _MIN_OPERATIONS else 0
+        ahead = min(process_count(facts) - 1, MAX_AHEAD) if operations >= _MIN_OPERATIONS else 0
         while len(self._ready) < ahead and (process := self._started()) is not None:
             self._ready.append(process)
 

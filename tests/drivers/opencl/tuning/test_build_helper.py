@@ -148,3 +148,18 @@ def test_functions_of_several_kernels_count_once(
     padded = tuple((source, (*bases, *(Base.ARENA,) * (len(source.arguments) - 2))) for source, bases in uses)
     build_kernels(as_gpu(opencl), KernelTexts(uses=padded, has_fp64=False))
     assert not processes
+
+
+@pytest.mark.parametrize(
+    ("work", "count", "part"),
+    [
+        (3_000, 8, 10_000),
+        (160_000, 16, 20_000),
+        (320_000, 16, 40_000),
+        (480_000, 16, 40_000),
+        (800_000, 16, 50_000),
+        (800_000, 2, 400_000),
+    ],
+)
+def test_large_parts_are_divided_among_more_processes(work: int, count: int, part: int) -> None:
+    assert build_helper._part_bytes(work, count) == part

@@ -7,7 +7,7 @@ from support.opencl.trials import as_gpu, ends
 
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
 from neurald.drivers.opencl.platform.discovery import DeviceContext
-from neurald.drivers.opencl.tuning.helper_processes import HelperProcesses, process_count
+from neurald.drivers.opencl.tuning.helper_processes import MAX_AHEAD, HelperProcesses, process_count
 from neurald.hal.records import replace
 
 
@@ -16,11 +16,21 @@ def test_process_count(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(cores)))
         return process_count(facts)
 
-    facts = replace(opencl.facts, kind=DeviceKind.GPU, global_memory_bytes=16 << 30)
-    assert [count(facts, cores) for cores in (1, 2, 16)] == [1, 2, 8]
+    facts = replace(opencl.facts, kind=DeviceKind.GPU, global_memory_bytes=32 << 30)
+    assert [count(facts, cores) for cores in (1, 2, 16, 64)] == [1, 2, 16, 16]
     assert count(replace(facts, global_memory_bytes=3 << 30), 16) == 3
     assert count(replace(facts, global_memory_bytes=1 << 29), 16) == 1
     assert count(replace(facts, kind=DeviceKind.CPU), 16) == 1
+
+
+def test_few_processes_start_ahead(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Started:
+        has_ended = False
+
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(16)))
+    monkeypatch.setattr(HelperProcesses, "_started", lambda self: Started())
+    facts = replace(opencl.facts, kind=DeviceKind.GPU, global_memory_bytes=32 << 30)
+    assert len(HelperProcesses(facts, 100)._ready) == MAX_AHEAD
 
 
 def test_a_process_that_has_ended_is_replaced(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
