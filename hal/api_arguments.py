@@ -17,6 +17,8 @@ _KeyT = TypeVar("_KeyT")
 
 #: Longer representations of values are truncated in messages.
 _MAX_SHOWN = 80
+#: Longer texts of Python's and NumPy's errors are, too, which may repeat a whole value.
+_MAX_REASON = 200
 
 
 def integer(value: object, what: str) -> int:
@@ -189,3 +191,9 @@ def shown(value: object) -> str:
     """Returns the representation of a value for a message, truncated if it is long."""
     text = f"an array of {value.dtype}" if isinstance(value, np.ndarray) and value.ndim else repr(value)
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
+
+
+def shown_reason(error: BaseException) -> str:
+    """Returns the text of an error of Python or NumPy for a message, truncated if it is long."""
+    text = str(error)
+    return text if len(text) <= _MAX_REASON else f"{text[:_MAX_REASON]}…"

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from neurald.hal.api_arguments import instance, items, mapping, shown
+from neurald.hal.api_arguments import flag, instance, items, mapping, shown
 from neurald.hal.device import Device
 from neurald.hal.errors import BadData, UnavailableDevice, WrongType
 from neurald.hal.model.model import Model
@@ -84,8 +84,8 @@ def compile(  # noqa: A001 - the name users expect; `neurald.compile` hides noth
         signature=None if signature is None else instance(signature, str, "the signature"),
         shapes=_shapes(shapes),
         keep=_names(keep),
-        convert=convert,
-        receipts=receipts,
+        convert=flag(convert, "convert"),
+        receipts=flag(receipts, "receipts"),
     )
     return _compiled(request, None)
 

@@ -125,8 +125,7 @@ class CompiledFunction:
         arrays = tuple(values)
         if not self._converts:
             return self._compute(tuple(map(as_array, arrays)))
-        if len(arrays) != len(self._inputs):
-            raise BadData(f"{counted(len(arrays), 'input')} given; {self._name} has {len(self._inputs)}")
+        self._require_count(arrays)
         inputs = [converted(each, info) for each, info in zip(arrays, self._inputs, strict=True)]
         results = self._compute(inputs)
         return [dequantized(each, info) for each, info in zip(results, self._outputs, strict=True)]
@@ -139,10 +138,17 @@ class CompiledFunction:
             outputs, self._last_receipt = compilation.run_with_receipt(*inputs)
         except BadData as error:
             # The compilation knows numbers of inputs only, and callers their names.
-            for value, info in zip(inputs, self._inputs, strict=False):
+            self._require_count(inputs)
+            for value, info in zip(inputs, self._inputs, strict=True):
                 require_match(value, info, error)
             raise
         return outputs
+
+    def _require_count(self, arrays: Sequence[Any]) -> None:
+        if len(arrays) != len(self._inputs):
+            raise BadData(
+                f"{counted(len(arrays), 'input')} given; {self._name} has {len(self._inputs)}: {self._names()}"
+            )
 
     @overload
     def submit(self, named: Mapping[str, Any], /) -> "Future[dict[str, Array]]": ...

@@ -4,7 +4,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from neurald.hal.api_arguments import shown
+from neurald.hal.api_arguments import shown, shown_reason
 from neurald.hal.errors import BadData, WrongType
 from neurald.runtime.function.tensor_info import TensorInfo
 
@@ -49,7 +49,8 @@ def require_match(value: Any, info: TensorInfo, error: BadData) -> None:
             value = np.asarray(value, info.dtype)
         except (TypeError, ValueError, OverflowError) as reason:
             raise type(error)(
-                f"input {info.name!r} is {shown(value)}, which is not an array of {info.dtype}: {reason}"
+                f"input {info.name!r} is {shown(value)}, which is not an array of {info.dtype}: "
+                f"{shown_reason(reason)}"
             ) from error
     if value.dtype != info.dtype and not info.dtype.hasobject:
         raise BadData(
@@ -83,16 +84,20 @@ def converted(value: Any, info: TensorInfo) -> Any:
     try:
         array = np.asarray(as_array(value))
     except (TypeError, ValueError, OverflowError) as error:
-        raise BadData(f"input {info.name!r} is {shown(value)}, which is not an array: {error}") from None
+        raise BadData(
+            f"input {info.name!r} is {shown(value)}, which is not an array: {shown_reason(error)}"
+        ) from None
     if array.dtype == info.dtype or info.dtype.hasobject:
         return array
     if info.is_quantized and array.dtype.kind == "f":
         return quantized(array, info)
-    if array.dtype.kind not in "biuf":
+    if array.dtype.kind not in ("biufc" if info.dtype.kind == "c" else "biuf"):
         raise BadData(f"input {info.name!r} has type {info.dtype}; {array.dtype} cannot be converted to it")
     with np.errstate(all="ignore"):
         result = array.astype(info.dtype)
-        if info.dtype.kind != "f" and not (result == array).all():
+        # Real numbers may lose digits, but not become infinite.
+        holds = np.isfinite(result) == np.isfinite(array) if info.dtype.kind in "fc" else result == array
+        if not holds.all():
             raise BadData(f"input {info.name!r} has type {info.dtype}, which cannot hold all given values")
     return result
 

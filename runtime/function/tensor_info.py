@@ -66,7 +66,11 @@ def _described(operands: tuple[Operand, ...], names: tuple[str, ...], kind: str)
     unique: list[str] = []
     for position, name in enumerate(given):
         # Names in files are free text: they may be missing or repeated.
-        unique.append(name if name and given.count(name) == 1 else f"{name or kind}_{position}")
+        if not name or given.count(name) > 1:
+            name = f"{name or kind}_{position}"
+            while name in given or name in unique:
+                name += "_"
+        unique.append(name)
     return tuple(_info(name, operand) for name, operand in zip(unique, operands, strict=True))
 
 

@@ -369,7 +369,7 @@ def _closest_mismatch(
     ]
     if not assignments:
         return _wrong_count(operation, forms)
-    closest = (-1, "")
+    closest = ((-1, -1), "")
     for assignment in assignments:
         pairs = list(zip(assignment.parameters, indexes, strict=True))
         for candidate in rows:
@@ -431,32 +431,44 @@ def _mismatch(
     name: str,
     rows: Sequence[Row],
     values_known: bool,
-) -> tuple[int, str]:
-    """Returns the number of leading parameters that match, and the first mismatch."""
-    for matched, (parameter, index) in enumerate(pairs):
-        operand = operands[index]
-        where = f"{operand_name(operands, index)} ({parameter.name} of {name})"
-        if operand.lifetime is Lifetime.NO_VALUE:
-            if not parameter.optional:
-                return matched, f"{where} is omitted; it is not optional"
-            continue
-        if operand.type not in parameter.allowed(types):
-            expected = frozenset[OperandType]().union(*(parameter.allowed(r.types) for r in rows))
-            if operand.type in expected:
-                fitting = _type_names(parameter.allowed(types))
-                wanted = f"{fitting} is expected with the types of the other operands"
-            else:
-                wanted = f"{_type_names(expected)} is expected"
-            return matched, f"{where} has type {operand.type.name}; {wanted}"
-        low, high = parameter.ranks
-        if operand.type.is_tensor and operand.dimensions is not None:
-            rank = len(operand.dimensions)
-            if not low <= rank <= high:
-                ranks = f"rank {low}" if low == high else f"a rank from {low} to {high}"
-                return matched, f"{where} has rank {rank}; {ranks} is expected"
-        if parameter.constant and values_known and not operand.lifetime.is_constant:
-            return matched, f"{where} is not a constant; it must be one"
-    return len(pairs), ""
+) -> tuple[tuple[int, int], str]:
+    """Returns how many parameters match, how many of these are in front, and the first mismatch."""
+    problems = [_problem(*pair, operands, types, name, rows, values_known) for pair in pairs]
+    first = next((position for position, problem in enumerate(problems) if problem), len(pairs))
+    return (problems.count(""), first), problems[first] if first < len(pairs) else ""
+
+
+def _problem(
+    parameter: Parameter,
+    index: int,
+    operands: Sequence[Operand],
+    types: TypeRow,
+    name: str,
+    rows: Sequence[Row],
+    values_known: bool,
+) -> str:
+    """Returns why an operand does not match a parameter; empty if it does."""
+    operand = operands[index]
+    where = f"{operand_name(operands, index)} ({parameter.name} of {name})"
+    if operand.lifetime is Lifetime.NO_VALUE:
+        return "" if parameter.optional else f"{where} is omitted; it is not optional"
+    if operand.type not in parameter.allowed(types):
+        expected = frozenset[OperandType]().union(*(parameter.allowed(r.types) for r in rows))
+        if operand.type in expected:
+            fitting = _type_names(parameter.allowed(types))
+            wanted = f"{fitting} is expected with the types of the other operands"
+        else:
+            wanted = f"{_type_names(expected)} is expected"
+        return f"{where} has type {operand.type.name}; {wanted}"
+    low, high = parameter.ranks
+    if operand.type.is_tensor and operand.dimensions is not None:
+        rank = len(operand.dimensions)
+        if not low <= rank <= high:
+            ranks = f"rank {low}" if low == high else f"a rank from {low} to {high}"
+            return f"{where} has rank {rank}; {ranks} is expected"
+    if parameter.constant and values_known and not operand.lifetime.is_constant:
+        return f"{where} is not a constant; it must be one"
+    return ""
 
 
 def _found(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from neurald.hal.device import MAX_THREADS
 from neurald.runtime.devices.local import open_device
 from neurald.runtime.litert.arguments import flag, integer, text
 from neurald.runtime.litert.interpreter import metrics
@@ -125,7 +126,7 @@ class Interpreter:
         self._runners = RunnerTable(
             self._source,
             self._devices,
-            int(num_threads or 1),
+            min(int(num_threads or 1), MAX_THREADS),  # LiteRT knows no most.
             keeps_all=experimental_preserve_all_tensors,
             starts_at_once=not is_reference,
         )

@@ -129,8 +129,8 @@ class NativeInterpreter:
         signature = self._source.signatures.get(signature_key)
         return -1 if signature is None else signature.subgraph
 
-    def GetSignatureDefs(self) -> dict[str, dict[str, dict[str, int]]] | None:  # noqa: D102, N802
-        return signature_tables(self._source.signatures) or None
+    def GetSignatureDefs(self) -> dict[str, dict[str, dict[str, int]]]:  # noqa: D102, N802
+        return signature_tables(self._source.signatures)
 
     def ResetVariableTensors(self) -> None:  # noqa: D102, N802
         self._runners.reset_variables()

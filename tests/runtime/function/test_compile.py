@@ -4,6 +4,7 @@ import pickle
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,6 +35,13 @@ def test_devices_by_name_or_object() -> None:
         nd.compile(content, "reference")
     with pytest.raises(nd.UnavailableDevice, match="a daemon: `neurald driver reference` starts it"):
         nd.compile(content, "reference@reference")
+
+
+@pytest.mark.parametrize("name", ["convert", "receipts"])
+def test_a_text_is_no_flag(name: str) -> None:
+    options: dict[str, Any] = {name: "false"}
+    with pytest.raises(nd.WrongType, match=f"{name} is 'false'; True or False is expected"):
+        nd.compile(sums().build(), "cpu", **options)
 
 
 def test_startup() -> None:

@@ -56,7 +56,8 @@ def test_other_kinds_of_values(function: nd.CompiledFunction) -> None:
 
 def test_wrong_calls(function: nd.CompiledFunction) -> None:
     for arguments, named, words in (
-        ((X,), {}, "1 input given; the model has 2"),
+        ((X,), {}, "1 input given; model has 2: its inputs are 'x', 'y'"),
+        ((X, X, X), {}, "3 inputs given; model has 2: its inputs are 'x', 'y'"),
         ((), {"x": X}, r"the inputs \['y'\] are not given; its inputs are 'x', 'y'"),
         ((), {"x": X, "y": X, "q": X}, "no input 'q'"),
         ((X,), {"y": X}, "by position and by name"),

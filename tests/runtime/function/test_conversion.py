@@ -2,9 +2,10 @@ import numpy as np
 import pytest
 
 from neurald.hal.errors import BadData
-from neurald.runtime.function.conversion import converted, dequantized, quantized
+from neurald.runtime.function.conversion import converted, dequantized, quantized, require_match
 from neurald.runtime.function.tensor_info import TensorInfo
 
+MAX_MESSAGE = 500
 INT8 = TensorInfo(name="x", shape=(3,), dtype=np.dtype(np.int8), scale=0.5, zero_point=-3)
 
 
@@ -37,3 +38,30 @@ def test_values_that_a_type_holds() -> None:
     assert converted(np.array([0.1]), real).dtype == np.float32
     with pytest.raises(BadData, match="cannot be converted"):
         converted(["a"], real)
+
+
+def test_real_numbers_may_lose_digits_but_not_become_infinite() -> None:
+    half = TensorInfo(name="x", shape=(2,), dtype=np.dtype(np.float16))
+    assert converted([0.1, np.inf], half).tolist() == [np.float16(0.1), np.inf]
+    assert np.isnan(converted([np.nan], half)).all()
+    for value in ([70_000.0], [70_000], [-1e300]):
+        with pytest.raises(BadData, match="cannot hold all given values"):
+            converted(value, half)
+
+
+def test_complex_numbers() -> None:
+    info = TensorInfo(name="x", shape=(2,), dtype=np.dtype(np.complex64))
+    found = converted([1 + 2j, 3], info)
+    assert found.dtype == np.complex64
+    assert found.tolist() == [1 + 2j, 3]
+    with pytest.raises(BadData, match="cannot hold all given values"):
+        converted([1e300j], info)
+    with pytest.raises(BadData, match="complex128 cannot be converted"):
+        converted([1j], INT8)
+
+
+def test_messages_do_not_repeat_long_values() -> None:
+    with pytest.raises(BadData) as raised:
+        require_match(bytes(100_000), INT8, BadData("refused"))
+    assert "is not an array of int8: invalid literal" in str(raised.value)
+    assert len(str(raised.value)) < MAX_MESSAGE

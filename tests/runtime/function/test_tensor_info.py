@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 
 from neurald.hal.model.graph import ChannelQuant, Operand, Subgraph
 from neurald.hal.model.model import Model
@@ -6,15 +7,24 @@ from neurald.hal.model.types import Lifetime, OperandType
 from neurald.runtime.function.tensor_info import inputs_of
 
 
-def test_names_are_made_unique() -> None:
+@pytest.mark.parametrize(
+    ("names", "unique"),
+    [
+        (("x", "", "x", "y"), ["x_0", "input_1", "x_2", "y"]),
+        (("x", "x", "x_0"), ["x_0_", "x_1", "x_0"]),
+        (("", "input_0", "x_3", "x", "x"), ["input_0_", "input_0", "x_3", "x_3_", "x_4"]),
+    ],
+)
+def test_names_are_made_unique(names: tuple[str, ...], unique: list[str]) -> None:
     operands = [
         Operand(
             type=OperandType.TENSOR_FLOAT32, dimensions=(0, 3), lifetime=Lifetime.SUBGRAPH_INPUT, name=name
         )
-        for name in ("x", "", "x", "y")
+        for name in names
     ]
-    model = Model(main=Subgraph(operands=tuple(operands), operations=(), inputs=(0, 1, 2, 3), outputs=()))
-    assert [info.name for info in inputs_of(model)] == ["x_0", "input_1", "x_2", "y"]
+    inputs = tuple(range(len(names)))
+    model = Model(main=Subgraph(operands=tuple(operands), operations=(), inputs=inputs, outputs=()))
+    assert [info.name for info in inputs_of(model)] == unique
 
 
 def test_kinds_of_tensors() -> None:

@@ -215,3 +215,13 @@ def test_errors_describe_the_closest_form() -> None:
     data = operand(FLOAT32, 2)
     with pytest.raises(BadData, match=r"operand 2 \(output of ADD\) has type TENSOR_INT32"):
         match([data, operand(OperandType.FLOAT32)], [operand(INT32, 2)], by_size, BY_SCALE)
+
+
+def test_errors_say_what_differs_from_the_types_that_most_operands_have() -> None:
+    form = Form(
+        inputs=(tensor("input", rank=3), tensor("bias", "B", rank=1)),
+        outputs=(tensor("output", rank=3),),
+    )
+    signed = OperandType.TENSOR_QUANT8_ASYMM_SIGNED
+    with pytest.raises(BadData, match=r"operand 0 \(input of ADD\) has rank 2; rank 3 is expected"):
+        match([operand(signed, 2, 2), operand(INT32, 2)], [operand(signed, 2, 2, 2)], form)

@@ -46,6 +46,12 @@ def test_a_model_is_computed(kind: OpResolverType) -> None:
     np.testing.assert_array_equal(interpreter.get_tensor(4), [3])
 
 
+def test_any_number_of_threads_is_taken() -> None:
+    interpreter = opened(sums(), num_threads=2**31 - 1)
+    interpreter.allocate_tensors()
+    interpreter.invoke()
+
+
 def test_a_path_or_bytes_are_given(tmp_path: Path) -> None:
     path = sums().write(tmp_path / "m.tflite")
     for interpreter in (

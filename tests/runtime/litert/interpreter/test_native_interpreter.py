@@ -15,7 +15,6 @@ def test_a_signature_is_run_by_numbers() -> None:
     native = interpreter._interpreter
     number = native.GetSubgraphIndexFromSignature("double")
     tables = native.GetSignatureDefs()
-    assert tables is not None
     names = tables["double"]
     native.ResizeInputTensor(names["inputs"]["b"], np.array([3], np.int32), False, number)
     native.AllocateTensors(number)
@@ -45,7 +44,7 @@ def test_descriptions_are_those_of_the_interpreter() -> None:
     assert native.TensorSparsityParameters(0) == {}
     assert [len(each) for each in native.TensorQuantizationParameters(0)[:2]] == [0, 0]
     assert native.TensorSizeSignature(0).tolist() == [-1, 3]
-    assert native.GetSignatureDefs() is None
+    assert native.GetSignatureDefs() == {}
     assert native.GetSubgraphIndexFromSignature("none") == -1
     native.ResetVariableTensors()
 
