@@ -6,7 +6,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from neurald.runtime.litert.arguments import integer
+from neurald.runtime.litert.arguments import integer, text
 from neurald.runtime.litert.subgraphs.model_source import ModelSource
 from neurald.runtime.litert.subgraphs.runner_table import RunnerTable
 from neurald.runtime.litert.subgraphs.subgraph_runner import SubgraphRunner
@@ -126,8 +126,11 @@ class NativeInterpreter:
         return self.runner(subgraph_index).view(tensor_index)
 
     def GetSubgraphIndexFromSignature(self, signature_key: str) -> int:  # noqa: D102, N802
-        signature = self._source.signatures.get(signature_key)
-        return -1 if signature is None else signature.subgraph
+        signature = self._source.signatures.get(text(signature_key, "GetSubgraphIndexFromSignature"))
+        if signature is None:
+            known = ", ".join(map(repr, self._source.signatures)) or "none"
+            raise ValueError(f"No matching signature. There is no {signature_key!r}; there are: {known}")
+        return signature.subgraph
 
     def GetSignatureDefs(self) -> dict[str, dict[str, dict[str, int]]]:  # noqa: D102, N802
         return signature_tables(self._source.signatures)

@@ -105,6 +105,9 @@ def usual(session: Session) -> None:
     session.do("get_signature_list")
     session.do("_get_full_signature_list")
     session.do("_get_ops_details")
+    session.record("native", lambda: session.interpreter._interpreter.GetSignatureDefs())
+    for key in ("zz", "", *session.interpreter.get_signature_list()):
+        session.do("GetSubgraphIndexFromSignature", key, on=session.interpreter._interpreter)
     session.do("allocate_tensors")
     session.do("allocate_tensors")
     details = session.interpreter.get_input_details()

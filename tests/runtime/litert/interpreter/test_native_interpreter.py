@@ -45,7 +45,8 @@ def test_descriptions_are_those_of_the_interpreter() -> None:
     assert [len(each) for each in native.TensorQuantizationParameters(0)[:2]] == [0, 0]
     assert native.TensorSizeSignature(0).tolist() == [-1, 3]
     assert native.GetSignatureDefs() == {}
-    assert native.GetSubgraphIndexFromSignature("none") == -1
+    with pytest.raises(ValueError, match=r"^No matching signature\. There is no 'zz'; there are: none$"):
+        native.GetSubgraphIndexFromSignature("zz")
     native.ResetVariableTensors()
 
 
