@@ -3,7 +3,8 @@
 Every expression is computed once, hoisted as far out of loops as possible. The lanes of a vector
 are consecutive elements along one axis. Expressions that depend on this axis are vectors, all
 others are scalars, which are broadcast where they are combined with vectors. Loads with consecutive
-addresses along the lanes load a vector, loads of every other element two, and all others gather.
+addresses along the lanes, in either order, load a vector, loads of every other element two, and all
+others gather.
 """
 
 from collections.abc import Iterator, Mapping
@@ -412,7 +413,9 @@ class Statements:
             if found is not None:
                 return self._row_load(load, found)
         in_register = min(v.lanes, v.target.vector_bytes // kind.size_bytes)
-        is_short = isinstance(stride, int) and 1 < stride <= min(_MAX_LOADED_STRIDE, in_register // 2)
+        # Adjacent elements in reverse are one vector, however few lanes there are.
+        longest = max(1, min(_MAX_LOADED_STRIDE, in_register // 2))
+        is_short = isinstance(stride, int) and 0 < abs(stride) <= longest
         if is_short and stride is not None and guard is None and lanes.mask is None:
             return from_stored(v, kind, self._strided(load.value, self._scalar(offset), stride))
         mask = self._mask(guard)
@@ -431,11 +434,15 @@ class Statements:
 
     def _strided(self, value: Value, first: str, stride: int) -> str:
         """Loads elements at equal distances, with those between them."""
-        v = self._scope.lanes.v
-        starts = [number * v.lanes for number in range(stride - 1)]
+        v, distance = self._scope.lanes.v, abs(stride)
+        starts = [number * v.lanes for number in range(distance - 1)]
         # The last vector ends with the last element, so that nothing behind it is read.
-        starts.append((stride - 1) * (v.lanes - 1))
-        at = [lane * stride for lane in range(v.lanes)]
+        starts.append((distance - 1) * (v.lanes - 1))
+        at = [lane * distance for lane in range(v.lanes)]
+        if stride < 0:
+            # The element of the last lane has the lowest address.
+            first = self._single.binary("add", "i64", first, str(stride * (v.lanes - 1)))
+            at.reverse()
         return vector_memory.permuted_load(
             v, stored(value.type), self._pointers[value], first, v.lanes, starts, at
         )

@@ -383,7 +383,7 @@ def _longest_chain(found: Sequence[Expression]) -> float:
 
 def _is_gathered(load: Load, along: Axis) -> bool:
     """Returns True if lanes along an axis load from separate addresses."""
-    return stride_along(offset_of(load), along) not in (0, 1)
+    return stride_along(offset_of(load), along) not in (0, 1, -1)
 
 
 def _is_table(load: Load, target: Target) -> bool:

@@ -1,11 +1,13 @@
 """Copies a value with a box of it replaced, whose position follows from data, such as in a cache.
 
-Rows are contiguous in the value and, as far as they are inside of the box, in what replaces it. So
-a row consists of at most three ranges, which are copied as bytes, with full registers.
+Rows are contiguous in the value and, as far as they are inside of the box, in what replaces it.
+Long rows consist of at most three ranges, which are copied as bytes, with full registers. Blocks of
+short ones are copied as a whole, and the parts of rows inside of the box are then written again.
 """
 
 import math
 from collections.abc import Sequence
+from contextlib import ExitStack
 
 from msgspec import Struct
 
@@ -20,6 +22,7 @@ from neurald.drivers.cpu.codegen.epilogue import parameter_names, pointer_names
 from neurald.drivers.cpu.codegen.statements import Statements
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.kernels.common.addressing import address, multiple, total
+from neurald.drivers.cpu.kernels.common.byte_copies import copy_bytes
 from neurald.drivers.cpu.kernels.common.function import cost_ns, function_text
 from neurald.drivers.cpu.kernels.common.work_items import each_work_item
 from neurald.drivers.cpu.target.routine import Routine
@@ -27,8 +30,12 @@ from neurald.drivers.cpu.target.target import Target
 
 #: Registers copied per iteration.
 _UNROLLED = 4
-#: Rows of fewer bytes are copied faster by the generic kernel, whose vectors contain several.
-_MIN_ROW_BYTES = 128
+#: Values of fewer bytes are copied faster by the generic kernel.
+_MIN_BYTES = 128
+#: Parts of rows that are replaced are not copied first if they have at least so many bytes.
+_MIN_UNWRITTEN_BYTES = 1024
+#: Blocks are the smallest groups of rows of so many bytes.
+_MIN_BLOCK_BYTES = 16 << 10
 #: Cycles per row besides copying, and bytes copied per cycle.
 _ROW_CYCLES, _BYTES_PER_CYCLE = 20.0, 32.0
 
@@ -59,6 +66,24 @@ class _BoxUpdate(Struct, frozen=True, kw_only=True):
         """Number of contiguous elements for each index of the last dimension of rows."""
         return math.prod(self.source.shape[self.rank + 1 :])
 
+    @property
+    def has_blocks(self) -> bool:
+        """Returns True if blocks are copied before parts of their rows are replaced."""
+        kind, replaced = self.source.type, math.prod(self.update.shape[self.rank :])
+        return kind is Scalar.BOOL or replaced * kind.size_bytes < _MIN_UNWRITTEN_BYTES
+
+    @property
+    def outer(self) -> int:
+        """Number of dimensions that work items have: `rank`, or less if they are blocks of rows."""
+        dimensions = self.rank
+        while self.has_blocks and dimensions and self.block_bytes(dimensions) < _MIN_BLOCK_BYTES:
+            dimensions -= 1
+        return dimensions
+
+    def block_bytes(self, dimensions: int) -> int:
+        """Returns the number of contiguous bytes for each index of so many dimensions."""
+        return math.prod(self.source.shape[dimensions:]) * self.source.type.size_bytes
+
 
 def routine(kernel: Kernel, target: Target) -> Routine | None:
     """Returns the routine of a kernel, or None if it does not replace a box of a value.
@@ -74,14 +99,16 @@ def routine(kernel: Kernel, target: Target) -> Routine | None:
     arguments = tuple(dict.fromkeys((kernel.output, found.source, found.update, *loaded)))
     code = Instructions(parameter_names(arguments))
     writer = _Writer(found, kernel.output, arguments, target, code)
-    rows = found.source.shape[: found.rank]
-    with each_work_item(code, rows or (1,)) as (indices, _):
-        writer.write(indices[: found.rank])
-    cycles = math.prod(rows) * _ROW_CYCLES + kernel.output.size_bytes / _BYTES_PER_CYCLE
+    rows, outer = found.source.shape[: found.rank], found.source.shape[: found.outer]
+    with each_work_item(code, outer or (1,)) as (indices, _):
+        write = writer.write_block if found.has_blocks else writer.write_row
+        write(indices[: found.outer])
+    written = found.update.shape[: found.rank] if found.has_blocks else rows
+    cycles = math.prod(written) * _ROW_CYCLES + kernel.output.size_bytes / _BYTES_PER_CYCLE
     return Routine(
         text=function_text(code, arguments),
         arguments=arguments,
-        work_items=math.prod(rows),
+        work_items=math.prod(outer),
         cost_ns=cost_ns(cycles, arguments),
         declarations=frozenset(code.declarations),
         label=f"{math.prod(rows)} rows of {found.source.shape[found.rank] * found.run} with a box replaced",
@@ -91,7 +118,7 @@ def routine(kernel: Kernel, target: Target) -> Routine | None:
 
 def _box_update(kernel: Kernel) -> _BoxUpdate | None:
     body = kernel.body
-    if kernel.requirements or kernel.output.type is Scalar.BOOL or kernel.output_offset is not None:
+    if kernel.requirements or kernel.output_offset is not None:
         return None
     if not isinstance(body, Load) or body.guard is None or not isinstance(body.otherwise, Load):
         return None
@@ -108,13 +135,13 @@ def _box_update(kernel: Kernel) -> _BoxUpdate | None:
     )
     if any(free_axes(each) for each in begins):
         return None
-    found = _BoxUpdate(source=other.value, update=update, begins=begins)
-    row_bytes = found.source.shape[found.rank] * found.run * kernel.output.type.size_bytes
-    return found if row_bytes >= _MIN_ROW_BYTES else None
+    if kernel.output.size_bytes < _MIN_BYTES:
+        return None
+    return _BoxUpdate(source=other.value, update=update, begins=begins)
 
 
 class _Writer:
-    """Writes the instructions for a row."""
+    """Writes the instructions for a work item."""
 
     def __init__(
         self,
@@ -127,10 +154,11 @@ class _Writer:
         self._box, self._code, self._target = box, code, target
         self._pointers = pointer_names(arguments)
         self._output, self._element = self._pointers[output], output.type.size_bytes
+        self._are_bools = output.type is Scalar.BOOL
         statements = Statements(code, target, self._pointers, {})
         self._begins = [statements.value(each) for each in box.begins]
 
-    def write(self, indices: Sequence[str]) -> None:
+    def write_row(self, indices: Sequence[str]) -> None:
         """Writes the instructions for the row at these indices."""
         code, box, rank = self._code, self._box, self._box.rank
         step = box.run * self._element
@@ -151,6 +179,49 @@ class _Writer:
             origin, target, size, following, following_size = part.carried
             self._copy(target, origin, size)
             part.results = [following, address(code, target, size), following_size, behind, rest]
+
+    def write_block(self, indices: Sequence[str]) -> None:
+        """Writes the instructions for the block at these indices."""
+        code, box = self._code, self._box
+        size = box.block_bytes(box.outer)
+        number, update, is_inside = self._places(indices)
+        start = multiple(code, number, size)
+        source, to = address(code, self._pointers[box.source], start), address(code, self._output, start)
+        self._copy_known(source, to, size)
+        with code.when(is_inside):
+            self._replace(to, update)
+
+    def _replace(self, block: str, update: str) -> None:
+        """Writes the instructions that replace the parts of a block's rows inside of the box.
+
+        Args:
+            block: pointer to the block.
+            update: number of the block in the update.
+        """
+        code, box = self._code, self._box
+        outer, rank = box.outer, box.rank
+        shape = box.update.shape
+        width = math.prod(shape[rank:]) * self._element
+        rows = math.prod(shape[outer:rank])
+        offsets = [
+            multiple(code, self._begins[each], box.block_bytes(each + 1)) for each in range(outer, rank)
+        ]
+        offsets.append(multiple(code, self._begins[rank], box.run * self._element))
+        first = address(code, block, *offsets)
+        source = address(code, self._pointers[box.update], multiple(code, update, rows * width))
+        with ExitStack() as stack:
+            at: list[str] = []
+            row = "0"
+            for dimension in range(outer, rank):
+                loop = stack.enter_context(code.loop("0", str(shape[dimension])))
+                row = total(code, multiple(code, row, shape[dimension]), loop.index)
+                at.append(multiple(code, loop.index, box.block_bytes(dimension + 1)))
+            self._copy_known(
+                address(code, source, multiple(code, row, width)), address(code, first, *at), width
+            )
+
+    def _copy_known(self, source: str, to: str, size: int) -> None:
+        copy_bytes(self._code, self._target, source, to, size, are_bools=self._are_bools)
 
     def _places(self, indices: Sequence[str]) -> tuple[str, str, str]:
         """Returns the number of a row, that of its row in the update, and if it has one (i1)."""

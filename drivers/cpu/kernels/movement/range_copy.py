@@ -19,9 +19,9 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import parameter_names, pointer_names
-from neurald.drivers.cpu.emit.block_moves import MIN_BLOCK_BYTES, copy_block, has_block_moves
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.kernels.common.addressing import address
+from neurald.drivers.cpu.kernels.common.byte_copies import copy_bytes, each_part
 from neurald.drivers.cpu.kernels.common.function import cost_ns, function_text
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
@@ -31,8 +31,6 @@ _MAX_ELEMENTS = 1 << 16
 #: Limits on the number of ranges of a kernel, and on their mean size.
 _MAX_RANGES = 64
 _MIN_MEAN_BYTES = 32
-#: Number of registers copied per iteration.
-_UNROLLED = 8
 #: Approximate number of bytes per work item.
 _WORK_ITEM_BYTES = 16 << 10
 #: Cycles per range besides copying, and bytes copied per cycle.
@@ -222,41 +220,21 @@ class _Copies:
 
     def write(self, copied: _CopiedRange) -> None:
         """Writes the instructions for a range."""
-        size, register = self._output.type.size_bytes, self._target.vector_bytes
+        size = self._output.type.size_bytes
         count = copied.count * size
         to = address(self._code, self._pointers[self._output], str(copied.to * size))
         known = self._pointers.get(copied.source)
         source = None if known is None else address(self._code, known, str(copied.start * size))
-        if source is not None and count >= MIN_BLOCK_BYTES and has_block_moves(self._target):
-            copy_block(self._code, source, to, str(count))
+        if source is not None:
+            copy_bytes(self._code, self._target, source, to, count)
             return
-        if count < register:
-            # Two overlapping copies, unless one suffices.
-            width = 1 << (count.bit_length() - 1)
-            offsets = dict.fromkeys((0, count - width))
-        else:
-            width, whole = register, count // register
-            iterations = whole // _UNROLLED if whole > 2 * _UNROLLED else 0
-            if iterations:
-                step = _UNROLLED * register
-                with self._code.loop("0", str(iterations * step), step=step) as loop:
-                    for each in range(_UNROLLED):
-                        self._copy(copied, source, to, width, (loop.index, str(each * register)))
-            done = iterations * _UNROLLED
-            # The last copy may overlap the one before.
-            offsets = dict.fromkeys((*(each * register for each in range(done, whole)), count - register))
-        for offset in offsets:
-            self._copy(copied, source, to, width, (str(offset),))
+        constant = copied.source.constant
+        assert constant is not None  # noqa: S101 - it fills
 
-    def _copy(
-        self, copied: _CopiedRange, source: str | None, to: str, width: int, offset: tuple[str, ...]
-    ) -> None:
-        code = self._code
-        kind = f"<{width} x i8>"
-        if source is None:
-            assert copied.source.constant is not None  # noqa: S101 - it fills
-            pattern = copied.source.constant.tobytes() * (width // self._output.type.size_bytes)
+        def fill(width: int, offset: tuple[str, ...]) -> None:
+            pattern = constant.tobytes() * (width // size)
             value = f"<{', '.join(f'i8 {each}' for each in pattern)}>"
-        else:
-            value = code.fresh(f"load {kind}, ptr {address(code, source, *offset)}, align 1")
-        code.effect(f"store {kind} {value}, ptr {address(code, to, *offset)}, align 1")
+            at = address(self._code, to, *offset)
+            self._code.effect(f"store <{width} x i8> {value}, ptr {at}, align 1")
+
+        each_part(self._code, self._target, count, fill)

@@ -52,6 +52,9 @@ LOADS: dict[str, tuple[tuple[int, ...], tuple[int, int], _Body]] = {
     "every other, to the last one": ((9, 200), (9, 100), lambda v, y, x: load(v, (y, x * 2 + 1))),
     "every third": ((9, 192), (9, 64), lambda v, y, x: load(v, (y, x * 3))),
     "backwards": ((9, 64), (9, 64), lambda v, y, x: load(v, (y, index(63) - x))),
+    "backwards, in rows of other lengths": ((9, 75), (9, 71), lambda v, y, x: load(v, (y, index(72) - x))),
+    "every other, backwards": ((9, 200), (9, 100), lambda v, y, x: load(v, (y, index(198) - x * 2))),
+    "every third, backwards": ((9, 192), (9, 64), lambda v, y, x: load(v, (y, index(191) - x * 3))),
     "each twice": ((9, 32), (9, 64), lambda v, y, x: load(v, (y, x // 2))),
     "in turns": ((9, 5), (9, 64), lambda v, y, x: load(v, (y, x % 5))),
     "columns": ((64, 9), (9, 64), lambda v, y, x: load(v, (x, y))),
@@ -140,7 +143,8 @@ def test_consecutive_elements_are_loaded_as_vectors() -> None:
         shape, result, body = LOADS[name]
         return _text(_kernel(result, Value(shape, Scalar.FLOAT32), body))
 
-    for name in ("one after another", "every other", "the same for all", "rows that are there"):
+    names = ("one after another", "every other", "the same for all", "rows that are there")
+    for name in (*names, "backwards", "every other, backwards"):
         assert "masked" not in text(name)
     assert "masked.load" in text("columns that are there")
     assert "masked.gather" in text("columns")

@@ -15,7 +15,8 @@ from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 
 #: Shapes of a value and of what replaces a box of it: rows of every remainder, boxes of whole rows,
-#: of parts of them, of everything and of one element, and dimensions of length 1.
+#: of parts of them, of everything and of one element, and dimensions of length 1. Long parts of
+#: rows are written once, and blocks of rows with short parts are copied first.
 SHAPES = [
     ((1000,), (1,)),
     ((1000,), (333,)),
@@ -25,6 +26,10 @@ SHAPES = [
     ((1, 4, 40, 16), (1, 4, 1, 16)),
     ((2, 3, 1, 150), (1, 2, 1, 149)),
     ((5, 33, 9), (1, 33, 9)),
+    ((3, 2400), (2, 2100)),
+    ((3, 5, 70, 60), (2, 3, 1, 7)),
+    ((6, 20, 30), (6, 20, 1)),
+    ((70, 2), (69, 1)),
 ]
 
 
@@ -52,11 +57,11 @@ def _routine(graph: Graph, target: Target) -> Routine | None:
 def test_boxes_are_replaced(target: Target) -> None:
     kinds = (Scalar.INT8, Scalar.FLOAT32, Scalar.FLOAT16, Scalar.INT64)
     graphs = [_updated(kinds[n % len(kinds)], *shapes) for n, shapes in enumerate(SHAPES)]
-    graphs += [_updated(Scalar.INT8, *shapes) for shapes in SHAPES]
+    graphs += [_updated(kind, *shapes) for shapes in SHAPES for kind in (Scalar.INT8, Scalar.BOOL)]
     routines = [routine for graph in graphs if (routine := _routine(graph, target)) is not None]
-    # Rows of bytes can be too short.
     kept = [graph for graph in graphs if _routine(graph, target) is not None]
-    assert len(kept) >= len(SHAPES) + 4
+    # Those of which everything is replaced are copies.
+    assert len(kept) == len(graphs) - 3 * sum(whole == part for whole, part in SHAPES)
     functions = compiled(routines, target)
     for number, (graph, routine) in enumerate(zip(kept, routines, strict=True)):
         generator = np.random.default_rng(number)
@@ -79,7 +84,7 @@ def test_boxes_are_replaced(target: Target) -> None:
 
 
 @sweep("target", DIFFERENT[:1], ids=lambda target: target.name)
-def test_short_rows_and_computed_elements_have_other_kernels(target: Target) -> None:
+def test_short_values_and_computed_elements_have_other_kernels(target: Target) -> None:
     assert _routine(_updated(Scalar.INT8, (9, 12), (2, 5)), target) is None
     builder = GraphBuilder()
     source, update = builder.input(900), builder.input(9)
