@@ -52,7 +52,7 @@ from neurald.drivers.cpu.native.programs.step_program import COMMON_ARGUMENTS
 from neurald.drivers.cpu.program.block_model import BlockModel
 from neurald.drivers.cpu.program.step import CompiledBlock, KernelRoutine, Step, StepBuilder
 from neurald.drivers.cpu.schedule.lookup_tables import use_lookup_tables
-from neurald.drivers.cpu.schedule.short_sums import use_short_sums
+from neurald.drivers.cpu.schedule.short_sums import use_short_sums, use_short_sums_of_pairs
 from neurald.drivers.cpu.schedule.storage_order import choose_storage_order
 from neurald.drivers.cpu.target.executable import (
     WORD_BYTES,
@@ -279,7 +279,8 @@ class _Compiler:
         kernels = [kernel for kernel in fused.kernels if kernel.output.count]
         calls = []
         for number, kernel in enumerate(kernels, 1):
-            quick = use_short_sums(use_lookup_tables(kernel, target, folding.node), target)
+            quick = use_lookup_tables(use_short_sums_of_pairs(kernel, target), target, folding.node)
+            quick = use_short_sums(quick, target)
             calls.append(self._call(quick, names))
             report_progress(number / len(kernels) * GENERATION_SHARE)
         return fused, tuple(calls)

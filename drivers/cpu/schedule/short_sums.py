@@ -47,7 +47,6 @@ from neurald.hal.records import replace
 
 _BYTES = (Scalar.INT8, Scalar.UINT8)
 _RESCALED = (Op.FIXED_POINT, Op.FIXED_POINT_UP)
-_MAX_SOURCES = 2
 #: Bits of a sum without its sign, and of the sum of the lower parts of factors. The latter leaves
 #: room for its rounding.
 _SUM_BITS, _LOW_BITS = 31, 30
@@ -108,18 +107,31 @@ class _Sum(Struct, frozen=True):
     corrections: tuple[tuple[int, ...], ...] = ()
 
 
-def use_short_sums(kernel: Kernel, target: Target) -> Kernel:
-    """Replaces such functions in a kernel without a contraction.
+def use_short_sums_of_pairs(kernel: Kernel, target: Target) -> Kernel:
+    """Replaces functions of two bytes in a kernel without a contraction.
+
+    It must precede `use_lookup_tables`, which precomputes what becomes of constant bytes, so that
+    sums with them are no longer functions of bytes.
 
     Args:
         kernel: the kernel.
         target: the target of the code.
     """
+    return _with_short_sums(kernel, target, 2)
+
+
+def use_short_sums(kernel: Kernel, target: Target) -> Kernel:
+    """Replaces functions of one byte, for which no tables are used, in such a kernel."""
+    return _with_short_sums(kernel, target, 1)
+
+
+def _with_short_sums(kernel: Kernel, target: Target, count: int) -> Kernel:
+    """Replaces functions of so many bytes."""
     if kernel.contraction is not None or not any(_is_rescaled(each) for each in walk(kernel.body)):
         return kernel
     memory: dict[Expression, Expression] = {}
     for expression in walk(kernel.body):
-        found = _replacement(expression, target)
+        found = _replacement(expression, target, count)
         if found is not None:
             memory[expression] = rewrite(found, lambda _: None, memory)
     if not memory:
@@ -131,8 +143,14 @@ def _is_rescaled(expression: Expression) -> bool:
     return isinstance(expression, Apply) and expression.op in _RESCALED
 
 
-def _replacement(expression: Expression, target: Target) -> Expression | None:
-    """Returns what computes a clamped byte with shorter numbers; None if nothing does."""
+def _replacement(expression: Expression, target: Target, count: int) -> Expression | None:
+    """Returns what computes a clamped byte with shorter numbers; None if nothing does.
+
+    Args:
+        expression: a function of bytes.
+        target: the target of the code.
+        count: the number of bytes that the function must have.
+    """
     if not isinstance(expression, Apply) or expression.op is not Op.CONVERT or expression.type not in _BYTES:
         return None
     if not expression.arguments[0].type.is_integer:
@@ -144,7 +162,7 @@ def _replacement(expression: Expression, target: Target) -> Expression | None:
     if linear is None or not linear.factors or low is None or high is None:
         return None
     sources = tuple(linear.factors)
-    if len(sources) > _MAX_SOURCES:
+    if len(sources) != count:
         return None
     wanted = _table(expression.arguments[0], sources)
     values = [_table(source, sources) for source in sources]
@@ -159,7 +177,7 @@ def _replacement(expression: Expression, target: Target) -> Expression | None:
     found = next(filter(is_right, _candidates(linear, after, values, 0)), None)
     if found is None:
         clipped = np.clip(wanted, low, high)
-        is_pair, word_bytes = len(sources) == _MAX_SOURCES, _ENTRIES * Scalar.INT16.size_bytes
+        is_pair, word_bytes = count > 1, _ENTRIES * Scalar.INT16.size_bytes
         if is_pair and is_permuted(target, stored(Scalar.INT16), word_bytes):
             words = _words(linear, after, values, clipped, sources)
             if words is not None:

@@ -13,7 +13,8 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.arithmetic.quantized import rescale
-from neurald.drivers.cpu.schedule.short_sums import use_short_sums
+from neurald.drivers.cpu.schedule.lookup_tables import use_lookup_tables
+from neurald.drivers.cpu.schedule.short_sums import use_short_sums, use_short_sums_of_pairs
 from neurald.drivers.cpu.target.target import TARGETS, Target
 
 _RESCALED = {Op.FIXED_POINT, Op.FIXED_POINT_UP}
@@ -28,9 +29,14 @@ def _kernel(function: Callable[..., Expression], *types: Scalar) -> Kernel:
     return Kernel(output=Value((256,) * len(types), Scalar.INT8), axes=axes, body=body)
 
 
+def _changed(kernel: Kernel, target: Target) -> Kernel:
+    """Replaces functions of pairs of bytes and of single ones."""
+    return use_short_sums(use_short_sums_of_pairs(kernel, target), target)
+
+
 def _is_replaced(kernel: Kernel, target: Target = _NO_TABLES) -> bool:
     """Returns True if no rescaling is left, and checks the results."""
-    changed = use_short_sums(kernel, target)
+    changed = _changed(kernel, target)
     values = tuple(
         dict.fromkeys(each.value for each in walk(kernel.body) if hasattr(each, "index"))  # type: ignore[attr-defined]
     )
@@ -104,7 +110,7 @@ def test_ties_that_rounded_multiples_decide_take_a_table(
 
 def _word_tables(kernel: Kernel) -> int:
     """Returns how many tables of words a kernel has for the target with such tables."""
-    body = use_short_sums(kernel, _WORDS).body
+    body = _changed(kernel, _WORDS).body
     return sum(isinstance(each, Load) and each.value.type is Scalar.INT16 for each in walk(body))
 
 
@@ -118,7 +124,7 @@ def test_ties_are_decided_by_words_where_those_are_looked_up(scales: tuple[float
 def test_sums_whose_numbers_are_words_are_computed_as_words() -> None:
     kernel = _kernel(_sum(1.0, 1.0, 1.0, 1), Scalar.INT8, Scalar.INT8)
     assert _is_replaced(kernel)
-    types = {each.type for each in walk(use_short_sums(kernel, _NO_TABLES).body)}
+    types = {each.type for each in walk(_changed(kernel, _NO_TABLES).body)}
     assert Scalar.INT32 not in types
 
 
@@ -165,7 +171,7 @@ def test_sums_of_three_numbers_remain() -> None:
     loads = [load(Value((4,), Scalar.INT8), (at,)).to(Scalar.INT64) for at in axes]
     body = clamp(total(*loads), -128, 127).to(Scalar.INT8)
     kernel = Kernel(output=Value((4, 4, 4), Scalar.INT8), axes=axes, body=body)
-    assert use_short_sums(kernel, _TABLES) is kernel
+    assert _changed(kernel, _TABLES) is kernel
 
 
 def test_bytes_from_floats_with_any_limit_remain() -> None:
@@ -175,7 +181,7 @@ def test_bytes_from_floats_with_any_limit_remain() -> None:
     rescaled = rescale(source.to(Scalar.INT64) << 16, 2.0**-16 * 0.3)
     limited = minimum(rescaled.to(Scalar.FLOAT32), float("inf"))
     kernel = Kernel(output=Value((256,), Scalar.INT8), axes=(at,), body=limited.to(Scalar.INT8))
-    assert use_short_sums(kernel, _TABLES) is kernel
+    assert _changed(kernel, _TABLES) is kernel
 
 
 def test_a_byte_that_is_computed_from_the_other_one_counts_as_a_number() -> None:
@@ -185,3 +191,26 @@ def test_a_byte_that_is_computed_from_the_other_one_counts_as_a_number() -> None
 
     # Its result is checked, whether or not it is replaced.
     _is_replaced(_kernel(total, Scalar.INT8, Scalar.INT8))
+
+
+@sweep("target", [_NO_TABLES, _TABLES, _WORDS], ids=lambda target: target.name)
+@sweep("scales", [(0.05, 0.03, 0.075), (0.25, 0.5, 1.0), (0.1, 0.1, 0.2)])
+def test_sums_with_constant_bytes(scales: tuple[float, float, float], target: Target) -> None:
+    """What becomes of the constants is not precomputed before the sum is replaced."""
+    channels = np.random.default_rng(3).integers(-128, 128, 7).astype(np.int8)
+    value, known = Value((256,), Scalar.INT8), Value((7,), Scalar.INT8, channels)
+    axes = (axis(256), axis(7))
+    total = _sum(*scales, 1)(load(value, axes[:1]).to(Scalar.INT64), load(known, axes[1:]).to(Scalar.INT64))
+    kernel = Kernel(
+        output=Value((256, 7), Scalar.INT8), axes=axes, body=clamp(total, -128, 127).to(Scalar.INT8)
+    )
+    changed = use_short_sums(use_lookup_tables(use_short_sums_of_pairs(kernel, target), target), target)
+    assert not any(isinstance(each, Apply) and each.op in _RESCALED for each in walk(changed.body))
+    numbers = [np.arange(256).astype(np.uint8).view(np.int8)]
+    one, other = (
+        evaluate_fused(
+            FusedGraph(kernels=(each,), aliases={}, inputs=(value,), outputs=(each.output,)), numbers
+        )[0]
+        for each in (kernel, changed)
+    )
+    np.testing.assert_array_equal(one, other)
