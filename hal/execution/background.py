@@ -5,6 +5,7 @@ and at the exit of the process, nothing is left of it.
 """
 
 import atexit
+import contextlib
 import logging
 import os
 import queue
@@ -32,9 +33,56 @@ _IDLE_S: Final = 5.0
 _EXIT_S: Final = 2.0
 
 
+class SubmittedWork:
+    """A piece of work for those who submitted it, or wait for its result. Thread-safe.
+
+    It does not keep alive what the work refers to.
+    """
+
+    __slots__ = ("_is_over", "_process", "cancellation")
+
+    def __init__(self) -> None:
+        self.cancellation: Final = Cancellation()
+        self._is_over = False
+        # The thread does not exist in a forked child.
+        self._process = os.getpid()
+
+    def cancel(self) -> None:
+        """Cancels the work. It is not begun, or ends early."""
+        self.cancellation.cancel()
+
+    def end(self) -> None:
+        """Notes that the work has ended."""
+        self._is_over = True
+
+    @property
+    def is_ongoing(self) -> bool:
+        """True while a result can be expected."""
+        return not self._is_over and not self.is_lost and not self.cancellation.is_cancelled
+
+    @property
+    def is_lost(self) -> bool:
+        """True in a forked child, which has to submit the work again."""
+        return self._process != os.getpid()
+
+    def give_way(self, deadline_s: float | None = None) -> bool:
+        """Lets the work use the interpreter before a call that its result would make faster.
+
+        Args:
+            deadline_s: see `InterpreterTurns.give_way`.
+
+        Returns:
+            Whether the work is ongoing; if it is not, this need not be called again.
+        """
+        if not self.is_ongoing:
+            return False
+        turns.give_way(deadline_s)
+        return True
+
+
 class _Piece(Struct, frozen=True):
     work: Work
-    cancellation: Cancellation
+    submitted: SubmittedWork
     #: Memory is charged to the account of who submitted it.
     context: Context
 
@@ -60,14 +108,14 @@ class BackgroundWorker:
         self._thread: threading.Thread | None = None
         self._is_closed = False
 
-    def submit(self, work: Work) -> Cancellation | None:
+    def submit(self, work: Work) -> SubmittedWork | None:
         """Adds a piece of work.
 
         Returns:
-            What cancels it; None if too much is waiting, if no thread can be started, or if the
+            The work; None if too much is waiting, if no thread can be started, or if the
                 process is about to exit.
         """
-        piece = _Piece(work, Cancellation(), copy_context())
+        piece = _Piece(work, SubmittedWork(), copy_context())
         with self._lock:
             if self._is_closed or 0 < self._max_waiting <= self._pieces.qsize():
                 return None
@@ -76,7 +124,7 @@ class BackgroundWorker:
                 # Without a thread nothing else is waiting.
                 self._pieces.get_nowait()
                 return None
-        return piece.cancellation
+        return piece.submitted
 
     def _started(self) -> bool:
         """Starts the thread; returns False if that fails. The caller holds the lock."""
@@ -101,16 +149,19 @@ class BackgroundWorker:
                 return
             if piece is None or self._is_closed:
                 return
-            if piece.cancellation.is_cancelled:
+            if piece.submitted.cancellation.is_cancelled:
                 continue
             self._current = piece
             try:
                 with turns.working():
-                    piece.context.run(piece.work, piece.cancellation)
+                    piece.context.run(piece.work, piece.submitted.cancellation)
             except Exception as error:
                 _LOG.info("work in the background failed: %s: %s", type(error).__name__, error)
             finally:
                 self._current = None
+                piece.submitted.end()
+            # An idle thread must not keep what its last work refers to.
+            del piece
 
     def close(self) -> None:
         """Cancels all work and ends the thread. Further work is refused."""
@@ -118,7 +169,10 @@ class BackgroundWorker:
             self._is_closed = True
             thread, current = self._thread, self._current
         if current is not None:
-            current.cancellation.cancel()
+            current.submitted.cancel()
+        with contextlib.suppress(queue.Empty):
+            while (piece := self._pieces.get_nowait()) is not None:
+                piece.submitted.cancel()
         if thread is None:
             return
         self._pieces.put(None)

@@ -3,9 +3,10 @@
 A thread that makes system calls or runs native code in a loop releases the interpreter's lock each
 time, and takes it again before a thread that waits for it has woken up. With a core for each
 thread, work in the background can so wait for minutes, although it needs the interpreter for a
-tenth of a second in all.
+tenth of a second in all. If the result of such work makes calls faster, its callers give way to it.
 """
 
+import math
 import os
 import threading
 import time
@@ -16,6 +17,8 @@ from typing import Final
 #: Every interval of calls ends with a turn of the work, which takes at most 5 % of the time.
 _INTERVAL_S: Final = 0.2
 _TURN_S: Final = 0.01
+#: The largest part of the time until its deadline for which a call pauses.
+_MAX_SHARE: Final = 0.05
 #: After this time a turn ends if no work needs the interpreter.
 _STEP_S: Final = 0.001
 
@@ -53,16 +56,22 @@ class InterpreterTurns:
             if is_working:
                 self._working.add(thread)
 
-    def give_way(self) -> None:
-        """Waits for the end of a turn, if there is one."""
+    def give_way(self, deadline_s: float | None = None) -> None:
+        """Waits for the end of a turn, if there is one. No lock that the work takes may be held.
+
+        Args:
+            deadline_s: the deadline of what the thread is about to do, on the clock of
+                `time.monotonic()`; None for none.
+        """
         now_s = time.monotonic()
         past_s = now_s - self._begin_s
         if past_s >= _INTERVAL_S:
             # After a time without calls there is no turn, since the work had the interpreter.
             self._begin_s = now_s
             self._end_s = now_s + _TURN_S if past_s < 2 * _INTERVAL_S else now_s
-        while now_s < self._end_s:
-            time.sleep(_STEP_S)
+        limit_s = math.inf if deadline_s is None else now_s + _MAX_SHARE * (deadline_s - now_s)
+        while (left_s := min(self._end_s, limit_s) - now_s) > 0:
+            time.sleep(min(_STEP_S, left_s))
             now_s = time.monotonic()
             if not self._working:
                 self._end_s = now_s

@@ -13,13 +13,13 @@ from functools import partial
 from typing import Any, Final, TypeAlias, cast
 
 from neurald.drivers.compiler.frontend.control_flow.structured_model import CONTROL_FLOW
-from neurald.drivers.compiler.frontend.variants.variant_uses import VariantUses
+from neurald.drivers.compiler.frontend.variants.variant_uses import VariantUses, improving
 from neurald.drivers.cpu.data_dependent.growing_model import GrowingModel
 from neurald.drivers.cpu.parts.partly_compiled_model import stored_like
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult, KernelTime
 from neurald.hal.errors import Error, OpFailed
-from neurald.hal.execution.background import worker
+from neurald.hal.execution.background import SubmittedWork, worker
 from neurald.hal.execution.direct_calls import ArrayFunction, ShortExecution, array_function, short_execution
 from neurald.hal.execution.in_process import InProcessModel
 from neurald.hal.execution.reference_model import ReferenceModel
@@ -145,6 +145,8 @@ class ValueVariants(InProcessModel):
         self._variants: OrderedDict[_Values, CompiledModel] = OrderedDict()
         #: Counts executions of the base with these values, and those of functions that repeat them.
         self._uses: OrderedDict[_Values, VariantUses] = OrderedDict()
+        #: Functions that count do not keep the model alive.
+        self._later = weakref.WeakMethod(self._specialize_later)
         self._requests: dict[int, tuple[weakref.ref[Request], Request]] = {}
 
     @property
@@ -176,6 +178,7 @@ class ValueVariants(InProcessModel):
             return variant.execute(self._without_values(request), options)
         if uses is not None:
             uses.add()
+            uses.give_way(options.deadline_s)
         return self.base.execute(request, options)
 
     def create_reusable_execution(self, request: Request) -> ReusableExecution | None:
@@ -204,6 +207,7 @@ class ValueVariants(InProcessModel):
             if uses.is_over:
                 raise OpFailed("there is a variant for these values now")
             uses.add()
+            uses.give_way()
             return run(cancellation)
 
         return counted
@@ -259,6 +263,7 @@ class ValueVariants(InProcessModel):
                         return None
                     if uses is not None:
                         uses.add()
+                        uses.give_way()
                     return base(*arrays)
                 function = array_function(variant, rest, ())
                 if function is None:
@@ -327,18 +332,16 @@ class ValueVariants(InProcessModel):
             if uses is None:
                 if len(self._uses) >= _MAX_VARIANTS:
                     self._uses.popitem(last=False)
-                later = weakref.WeakMethod(self._specialize_later)
-                uses = VariantUses(lambda: (call := later()) is not None and call(values))
-                self._uses[values] = uses
+                uses = self._uses[values] = VariantUses(improving(self._later, values))
             return None, uses
 
-    def _specialize_later(self, values: _Values) -> bool:
+    def _specialize_later(self, values: _Values) -> SubmittedWork | None:
         """Lets the model be compiled for these values in the background; see `Improve`."""
         work = partial(_specialized, weakref.ref(self), self._compile_later, values)
-        cancellation = worker.submit(work)
-        if cancellation is not None:
-            weakref.finalize(self, cancellation.cancel).atexit = False
-        return cancellation is not None
+        submitted = worker.submit(work)
+        if submitted is not None:
+            weakref.finalize(self, submitted.cancel).atexit = False
+        return submitted
 
     def specialize(self, values: _Values, compile_later: CompileLater, cancellation: Cancellation) -> None:
         """Compiles the model for these values; the base remains if not all operations can be."""

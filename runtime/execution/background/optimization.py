@@ -9,13 +9,14 @@ Where the device is another than the CPU device and takes long, the CPU device c
 too. Its code runs until the device is ready, and stays if the device fails.
 """
 
+import contextlib
 import os
 import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
@@ -39,6 +40,9 @@ from neurald.runtime.plan.prepared_step import PreparedStep
 from neurald.runtime.plan.preparer import Preparer
 from neurald.runtime.plan.startup import Startup
 from neurald.runtime.plan.status import CompilationStatus, StepStatus, StepTier
+
+if TYPE_CHECKING:
+    from neurald.hal.execution.background import SubmittedWork
 
 #: The work begins when the application has prepared no model for this time, in seconds, which it
 #: has for the first calls; or after the longest time; or when the application waits for the result.
@@ -112,7 +116,8 @@ class Optimization:
         self.preparer = preparer
         self._progress = [_StepProgress() for _ in self._steps]
         self._process = 0
-        self._begun: set[int] = set()
+        #: What has not ended yet, as far as runs have noticed.
+        self._works: list[SubmittedWork] = []
         self._when_replaced: weakref.WeakMethod[Callable[[], None]] | None = None
         self._resuming = forkable_lock()
         self._changed = threading.Condition()
@@ -135,7 +140,7 @@ class Optimization:
                 return
             self._changed = threading.Condition()
             self._is_urgent = threading.Event()
-            self._begun.clear()
+            self._works.clear()
             self._process = os.getpid()
         for number, step in enumerate(self._steps):
             if self._status(number).is_pending:
@@ -152,11 +157,10 @@ class Optimization:
             is_urgent=self._is_urgent,
         )
         reference = weakref.ref(self)
-        self._begun.add(number)
         unfinished.begin(goal)
-        cancellation = self._enqueue(step.device.name, partial(_prepare, reference, goal))
-        if cancellation is not None:
-            weakref.finalize(self, _free, goal, cancellation).atexit = False
+        submitted = self._enqueue(step.device.name, partial(_prepare, reference, goal))
+        if submitted is not None:
+            weakref.finalize(self, _free, goal, submitted).atexit = False
         else:
             self.end(number, "the process is about to exit")
         if step.device is not cpu_device():
@@ -164,9 +168,12 @@ class Optimization:
             if beside is not None:
                 weakref.finalize(self, beside.cancel).atexit = False
 
-    def _enqueue(self, name: str, work: "partial[None]") -> Cancellation | None:
+    def _enqueue(self, name: str, work: "partial[None]") -> "SubmittedWork | None":
         """Adds a piece of work to a lane; see `BackgroundWorker.submit`."""
-        return lane(name).submit(work)
+        submitted = lane(name).submit(work)
+        if submitted is not None:
+            self._works.append(submitted)
+        return submitted
 
     def call_when_replaced(self, callback: "weakref.WeakMethod[Callable[[], None]]") -> None:
         """Sets what is called after a first tier was replaced, unless its object is gone."""
@@ -186,17 +193,24 @@ class Optimization:
             reason: why the first tier stays; empty if it was replaced.
         """
         self._progress[number].reason = reason
-        self._begun.discard(number)
         callback = None if reason or self._when_replaced is None else self._when_replaced()
         if callback is not None:
             callback()
         with self._changed:
             self._changed.notify_all()
 
-    @property
-    def has_begun(self) -> bool:
-        """True while a step is being prepared, or waits for its turn."""
-        return bool(self._begun)
+    def give_way(self, deadline_s: float | None) -> None:
+        """Lets the work use the interpreter before a run of a first tier.
+
+        Args:
+            deadline_s: see `InterpreterTurns.give_way`.
+        """
+        # All work of the process has the same turns.
+        for work in tuple(self._works):
+            if work.give_way(deadline_s):
+                return
+            with contextlib.suppress(ValueError):  # another thread has removed it
+                self._works.remove(work)
 
     def step(self, number: int) -> ExecutionStep:
         """Returns a step of the plan."""
@@ -261,19 +275,18 @@ def _bound_by_executions(step: ExecutionStep) -> weakref.ref[PreparedModel] | No
     return weakref.ref(step.prepared_model)
 
 
-def _free(goal: _Goal, cancellation: Cancellation) -> None:
+def _free(goal: _Goal, work: "SubmittedWork") -> None:
     """Cancels the work for a compilation that is freed, unless it has another use."""
     if not unfinished.free(goal):
-        cancellation.cancel()
+        work.cancel()
 
 
-def _before_run(reference: "weakref.ref[Optimization]") -> None:
+def _before_run(reference: "weakref.ref[Optimization]", deadline_s: float | None) -> None:
     """Begins the work, or lets it use the interpreter, before a run of a first tier."""
     found = reference()
     if found is not None:
         found.resume()
-        if found.has_begun:
-            turns.give_way()
+        found.give_way(deadline_s)
 
 
 def _prepare(reference: "weakref.ref[Optimization]", goal: _Goal, cancellation: Cancellation) -> None:
@@ -342,8 +355,9 @@ def _improve(reference: "weakref.ref[Optimization]", goal: _Goal, cancellation: 
     del found
     end_s = time.monotonic() + _LONG_S
     while recovering.has_first_tier and time.monotonic() < end_s:
-        if is_ready.wait(_LONG_S / 10):
-            return
+        with turns.waiting():
+            if is_ready.wait(_LONG_S / 10):
+                return
     if recovering.has_first_tier:
         preparer = goal.preparer.in_background(cancellation)
         recovering.improve_first_tier(preparer.prepare(cpu_device(), goal.model, goal.step, goal.steps))

@@ -31,11 +31,11 @@ class FirstTierPaths:
         prepared: the first tier.
 
     Attributes:
-        on_run: called by each of their runs, if set.
+        on_run: called by each of their runs, if set, with None, since they have no deadlines.
     """
 
     def __init__(self, prepared: PreparedModel) -> None:
-        self.on_run: Callable[[], None] | None = None
+        self.on_run: Callable[[float | None], None] | None = None
         self._prepared: PreparedModel | None = prepared
         self._paths: WeakSet[_Path[Any]] = WeakSet()
         self._lock = forkable_lock()
@@ -120,5 +120,5 @@ class _Path(Generic[_Run]):
     def opened(self) -> _Run | None:
         """Returns what a caller is about to run; None if it is closed."""
         if self._paths.on_run is not None:
-            self._paths.on_run()
+            self._paths.on_run(None)
         return self.run

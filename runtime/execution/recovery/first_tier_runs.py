@@ -35,10 +35,10 @@ class FirstTierRuns:
         self.reason = f"{step.device.name} has not compiled it yet" if is_other else ""
         self._step = step
         self._results = results
-        self._on_run: Callable[[], None] | None = None
+        self._on_run: Callable[[float | None], None] | None = None
 
-    def call_on_run(self, callback: Callable[[], None]) -> None:
-        """Sets what every run calls."""
+    def call_on_run(self, callback: Callable[[float | None], None]) -> None:
+        """Sets what every run calls with its deadline, which is None if there is none."""
         self._on_run = callback
         if self.paths is not None:
             self.paths.on_run = callback
@@ -50,7 +50,7 @@ class FirstTierRuns:
             Error: it failed.
         """
         if self._on_run is not None:
-            self._on_run()
+            self._on_run(options.deadline_s)
         device = cpu_device()
         with (
             noted_call(self._step, device, is_first_tier=True, reason=self.reason),

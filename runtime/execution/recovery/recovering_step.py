@@ -242,7 +242,7 @@ class RecoveringStep:
     def _execute_on_cpu(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
         """Executes the step on the CPU in place of its device."""
         try:
-            cpu = self.stand_in.at_once()
+            cpu = self.stand_in.at_once(options.deadline_s)
             with (
                 self._turn(cpu_device(), options),
                 noted_call(self._step, cpu_device(), reason=self._health.reason),
@@ -262,8 +262,8 @@ class RecoveringStep:
         # See `_execute_first`.
         return replace(result, timing=Timing())
 
-    def call_on_first_tier(self, callback: Callable[[], None]) -> None:
-        """Sets what is called whenever the first tier is used."""
+    def call_on_first_tier(self, callback: Callable[[float | None], None]) -> None:
+        """Sets what is called whenever the first tier is used; see `FirstTierRuns.call_on_run`."""
         first = self._first
         if first is not None:
             first.call_on_run(callback)

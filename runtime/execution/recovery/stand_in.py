@@ -4,6 +4,7 @@ import logging
 import weakref
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from neurald.hal.device import PreparedModel
 from neurald.hal.errors import Error
@@ -13,6 +14,9 @@ from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.execution.lanes import lane
 from neurald.runtime.plan.plan import ExecutionStep
 from neurald.runtime.plan.preparer import Preparer
+
+if TYPE_CHECKING:
+    from neurald.hal.execution.background import SubmittedWork
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +40,7 @@ class StandIn:
         self._optimized: PreparedModel | None = None
         #: The code that the CPU runs until it has compiled the step.
         self._first_tier: PreparedModel | None = None
+        self._work: SubmittedWork | None = None
 
     @property
     def constant_bytes(self) -> int:
@@ -47,12 +52,20 @@ class StandIn:
         """True if the CPU has compiled the step."""
         return self._optimized is not None
 
-    def at_once(self) -> PreparedModel:
+    def at_once(self, deadline_s: float | None = None) -> PreparedModel:
         """Returns the step's first tier until the CPU has compiled the step in the background.
+
+        Args:
+            deadline_s: the deadline of its run, on the clock of `time.monotonic()`; None for none.
 
         Raises:
             Error: the CPU cannot prepare it.
         """
+        work = self._work
+        if work is not None and not work.give_way(deadline_s):
+            self._work = None
+            if work.is_lost and self._optimized is None:
+                self.optimize_in_background()
         known = self._optimized or self._first_tier
         if known is not None:
             return known
@@ -91,7 +104,7 @@ class StandIn:
         Args:
             then: called when it is compiled; must not refer to this object.
         """
-        lane("stand-ins").submit(partial(_optimize, weakref.ref(self), then))
+        self._work = lane("stand-ins").submit(partial(_optimize, weakref.ref(self), then))
 
     def optimize_early(self) -> None:
         """Compiles the step in the background, with low priority, in case it is needed."""

@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
@@ -44,6 +44,9 @@ from neurald.runtime.plan.plan import ExecutionStep
 from neurald.runtime.plan.planner import make_plan
 from neurald.runtime.plan.planning_result import PlanningResult
 from neurald.runtime.plan.preparer import Preparer
+
+if TYPE_CHECKING:
+    from neurald.hal.execution.background import SubmittedWork
 
 #: After so many runs that cannot be compared the plan stays: a trial keeps the fastest ways of
 #: calling from being used.
@@ -134,6 +137,8 @@ class PlanTrial:
         self._unfair = 0
         #: Until when to wait for rivals; None before they begin to prepare.
         self._end_s: float | None = None
+        #: What the rivals prepare.
+        self._works: list[SubmittedWork] = []
         self._ready: dict[int, _Ready] = {}
         self._inputs: CapturedRun | None = None
         #: How many rivals run in the background.
@@ -150,6 +155,7 @@ class PlanTrial:
         """
         call = self._call
         call.is_on, call.run = True, None
+        self._give_way(None)
         started = time.perf_counter()
         try:
             yield
@@ -163,6 +169,8 @@ class PlanTrial:
         self, request: Request, options: ExecuteOptions, *, runner: Runner = run_step
     ) -> ExecutionResult:
         """See `PlanExecutor.execute`. Runs the plan, or the whole model on a rival."""
+        if not self._call.is_on:
+            self._give_way(options.deadline_s)
         if any(isinstance(pool, DeviceBuffer) for pool in request.pools):
             return self._plan.execute(request, options, runner=runner)
         with self._lock:
@@ -207,6 +215,12 @@ class PlanTrial:
                 reason = "were beside others or had no time for another device"
                 self.stop(f"{self._unfair} runs {reason}, so that nothing can be compared")
         return result
+
+    def _give_way(self, deadline_s: float | None) -> None:
+        """Lets rivals that prepare the model use the interpreter, before a time is measured."""
+        for work in self._works:
+            if work.give_way(deadline_s):
+                return
 
     def stop(self, reason: str) -> None:
         """Ends the trial, so that the plan stays."""
@@ -288,10 +302,14 @@ class PlanTrial:
                 self._end_s = time.monotonic() + _MAX_PREPARE_S
         if begins:
             for each, rival in self._rivals.items():
-                work = partial(_prepare, weakref.ref(self), each)
-                if self._comparison.is_left(each) and not lane(f"trials on {rival.device.name}").submit(work):
+                if not self._comparison.is_left(each):
+                    continue
+                name, work = f"trials on {rival.device.name}", partial(_prepare, weakref.ref(self), each)
+                submitted = lane(name).submit(work)
+                if submitted is None:
                     self.stop("the process is about to exit")
                     return
+                self._works.append(submitted)
         self._tell()
 
     def prepare(self, number: int, cancellation: Cancellation) -> None:

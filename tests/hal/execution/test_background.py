@@ -2,13 +2,16 @@
 
 import threading
 import time
+import weakref
 
 import pytest
 from support.daemon.forking import in_child
 from support.threads import refuse_threads
+from support.waiting import wait_until
 
 from neurald.hal.execution.background import BackgroundWorker
 from neurald.hal.sync.cancellation import Cancellation
+from neurald.hal.sync.interpreter_turns import turns
 
 pytestmark = pytest.mark.quick
 
@@ -78,9 +81,11 @@ def test_cancelled_work_is_not_begun() -> None:
     worker.submit(first)
     assert begun.wait(10)
     found: list[str] = []
-    cancellation = worker.submit(lambda _: found.append("cancelled"))
-    assert cancellation is not None
-    cancellation.cancel()
+    cancelled = worker.submit(lambda _: found.append("cancelled"))
+    assert cancelled is not None
+    assert cancelled.is_ongoing
+    cancelled.cancel()
+    assert not cancelled.is_ongoing
     worker.submit(lambda _: done.set())
     go.set()
     assert done.wait(10)
@@ -102,6 +107,55 @@ def test_closing_cancels_what_runs() -> None:
     assert seen.is_set()
 
 
+def test_closing_cancels_what_waits() -> None:
+    worker, begun, go = BackgroundWorker(), threading.Event(), threading.Event()
+
+    def work(cancellation: Cancellation) -> None:
+        cancellation.call_on_cancel(go.set)
+        begun.set()
+        go.wait(10)
+
+    worker.submit(work)
+    assert begun.wait(10)
+    waiting = worker.submit(lambda _: pytest.fail("the worker is closed"))
+    assert waiting is not None
+    worker.close()
+    assert not waiting.is_ongoing
+
+
+def test_calls_give_way_until_the_work_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    worker, go, given = BackgroundWorker(), threading.Event(), list[float | None]()
+    monkeypatch.setattr(turns, "give_way", given.append)
+
+    def fail(_: Cancellation) -> None:
+        go.wait(10)
+        raise ValueError("no")
+
+    submitted = worker.submit(fail)
+    assert submitted is not None
+    assert submitted.give_way(5.0)
+    assert given == [5.0]
+    go.set()
+    wait_until(lambda: not submitted.is_ongoing)
+    assert not submitted.give_way(6.0)
+    assert given == [5.0]
+    worker.close()
+
+
+def test_an_idle_worker_keeps_nothing_of_its_work_alive() -> None:
+    class Kept:
+        def work(self, _: Cancellation) -> None:
+            pass
+
+    worker, kept = BackgroundWorker(), Kept()
+    submitted, reference = worker.submit(kept.work), weakref.ref(kept)
+    assert submitted is not None
+    del kept
+    wait_until(lambda: reference() is None)
+    assert worker._thread is not None
+    worker.close()
+
+
 def test_a_forked_child_starts_afresh() -> None:
     worker, begun, go = BackgroundWorker(), threading.Event(), threading.Event()
 
@@ -109,10 +163,15 @@ def test_a_forked_child_starts_afresh() -> None:
         begun.set()
         go.wait(20)
 
-    worker.submit(work)
+    submitted = worker.submit(work)
+    assert submitted is not None
     assert begun.wait(10)
+    assert submitted.is_ongoing
+    assert not submitted.is_lost
 
     def check() -> None:
+        assert submitted.is_lost
+        assert not submitted.give_way()
         done = threading.Event()
         assert worker.submit(lambda _: done.set()) is not None
         assert done.wait(10)

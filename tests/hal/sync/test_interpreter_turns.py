@@ -54,6 +54,27 @@ def test_work_that_waits_gets_less(clock: _Clock) -> None:
         assert 0 < clock.run(turns, 10.0) < 0.006
 
 
+def test_much_work_gets_no_larger_share(clock: _Clock) -> None:
+    turns = InterpreterTurns()
+    # Threads are told apart by their identities.
+    turns._working.update(range(1, 9))
+    assert clock.run(turns, 10.0) <= 0.05 * 1.1
+
+
+@pytest.mark.parametrize("left_s", [-1.0, 0.0, 1e-4, 0.01, 0.1])
+def test_a_call_pauses_for_a_small_part_of_its_time(clock: _Clock, left_s: float) -> None:
+    turns = InterpreterTurns()
+    with turns.working():
+        clock.run(turns, 0.19)
+        clock.now_s += 0.02  # a turn is due
+        clock.paused_s = 0.0
+        turns.give_way(clock.now_s + left_s)
+        assert clock.paused_s == pytest.approx(0.05 * max(left_s, 0.0))
+        # Calls without a deadline have the rest of the turn.
+        turns.give_way()
+        assert clock.paused_s == pytest.approx(0.01)
+
+
 def test_a_turn_ends_with_the_work(clock: _Clock) -> None:
     turns = InterpreterTurns()
     clock.run(turns, 0.1)

@@ -95,15 +95,15 @@ class KeptVariants:
         found = self._kept.get(shapes)
         return found is not None and not found.is_open
 
-    def use(self, shapes: Shapes) -> PreparedWithOperands | None:
-        """Returns the variant for an execution, which is counted."""
+    def use(self, shapes: Shapes) -> "tuple[PreparedWithOperands | None, VariantUses | None]":
+        """Returns the variant for an execution, which is counted, and what counts its uses."""
         found = self._kept.get(shapes)
         if found is None:
-            return None
+            return None, None
         self._kept.move_to_end(shapes)
         if found.uses is not None:
             found.uses.add()
-        return found.prepared
+        return found.prepared, found.uses
 
     def latest(self) -> PreparedWithOperands | None:
         """Returns the variant that was used last."""

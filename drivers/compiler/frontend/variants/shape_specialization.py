@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from neurald.drivers.compiler.frontend.variants import variant_uses
 from neurald.drivers.compiler.frontend.variants.kept_variants import (
     MAX_OPEN,
     KeptVariants,
@@ -22,6 +21,7 @@ from neurald.drivers.compiler.frontend.variants.open_dimensions import (
     open_positions,
     usual_shapes,
 )
+from neurald.drivers.compiler.frontend.variants.variant_uses import VariantUses, improving
 from neurald.hal.compiling.leaving import call_at_exit, call_no_more, note_freed
 from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult, KernelTime
 from neurald.hal.errors import BadData, Error, OpFailed
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     # A start from the cache needs none of these.
     from neurald.drivers.compiler.frontend.variants.open_models import OpenModel, OpenModels
     from neurald.drivers.compiler.frontend.variants.pending_variant import PendingVariant
-    from neurald.drivers.compiler.frontend.variants.variant_uses import VariantUses
+    from neurald.hal.execution.background import SubmittedWork
 
 # The functions that compile import the compiler themselves, since a start from the cache needs
 # none.
@@ -118,8 +118,10 @@ class SpecializingModel(InProcessModel):
         self._process = os.getpid()
         self._variants = KeptVariants()
         self._pending: dict[tuple[Shape | None, ...] | None, PendingVariant] = {}
-        #: How often shapes were used without a variant.
-        self._open_uses: dict[tuple[Shape | None, ...], int] = {}
+        #: Counts the uses of shapes without a variant.
+        self._open_uses: dict[tuple[Shape | None, ...], VariantUses] = {}
+        #: Functions that count do not keep the model alive.
+        self._later = weakref.WeakMethod(self._specialize_later)
         #: The latest shapes, if they were used so by a request.
         self._latest_open: tuple[Shape | None, ...] | None = None
         self.tolerates_changing_inputs = tolerant
@@ -147,7 +149,7 @@ class SpecializingModel(InProcessModel):
                 result = opened.execute(shapes, request, options)
                 if result is not None:
                     self._latest_open = shapes
-                    self._count_open(shapes)
+                    self._count_open(shapes, options.deadline_s)
                     return result
         self._latest_open = None
         return self._variant(shapes, options).execute(request, options)
@@ -169,6 +171,7 @@ class SpecializingModel(InProcessModel):
                 current = run, uses = reusable_execution(variant, request) or run, uses
             if uses is not None:
                 uses.add()
+                uses.give_way()
             return run(cancellation)
 
         return counted
@@ -225,17 +228,18 @@ class SpecializingModel(InProcessModel):
                 return found
         return None
 
-    def _count_open(self, shapes: tuple[Shape | None, ...]) -> None:
+    def _count_open(self, shapes: tuple[Shape | None, ...], deadline_s: float | None = None) -> None:
         """Counts a use of code for any lengths, and has the model compiled for frequent shapes."""
         if self._specialize is None:
             return
         counts = self._open_uses
-        count = counts[shapes] = counts.get(shapes, 0) + 1
-        if count == 1 and len(counts) > MAX_OPEN:
-            counts.clear()
-        # Only once, since there may be no faster code.
-        if count == variant_uses.FREQUENT_USES and not self._specialize_later(shapes):
-            counts[shapes] = 0
+        uses = counts.get(shapes)
+        if uses is None:
+            if len(counts) >= MAX_OPEN:
+                counts.clear()
+            uses = counts[shapes] = VariantUses(improving(self._later, shapes))
+        uses.add()
+        uses.give_way(deadline_s)
 
     def _repeated(
         self, shapes: tuple[Shape | None, ...]
@@ -262,17 +266,24 @@ class SpecializingModel(InProcessModel):
             self._variants.keep(shapes, opened, uses)
         return opened.prepared, uses
 
-    def _specialize_later(self, shapes: tuple[Shape | None, ...]) -> bool:
+    def _specialize_later(self, shapes: tuple[Shape | None, ...]) -> "SubmittedWork | None":
         """Lets the variant for some shapes be compiled in the background; see `Improve`."""
         if self._specialize is None:
-            return False
-        work = partial(_specialized, weakref.ref(self), self._model, self._specialize, shapes)
+            return None
+        return self._submit(partial(_specialized, weakref.ref(self), self._model, self._specialize, shapes))
+
+    def _compile_later(self, shapes: tuple[Shape | None, ...]) -> "SubmittedWork | None":
+        """Lets a variant of the first tier be compiled in the background; see `Improve`."""
+        return self._submit(partial(_compiled, weakref.ref(self), shapes))
+
+    def _submit(self, work: Callable[[Cancellation], None]) -> "SubmittedWork | None":
+        """Does work in the background, unless the model is freed before."""
         from neurald.hal.execution.background import worker
 
-        cancellation = worker.submit(work)
-        if cancellation is not None:
-            weakref.finalize(self, cancellation.cancel).atexit = False
-        return cancellation is not None
+        submitted = worker.submit(work)
+        if submitted is not None:
+            weakref.finalize(self, submitted.cancel).atexit = False
+        return submitted
 
     def _shapes(self, request: Request) -> tuple[Shape | None, ...]:
         main = self._model.main
@@ -284,8 +295,10 @@ class SpecializingModel(InProcessModel):
     def _variant(self, shapes: tuple[Shape | None, ...], options: ExecuteOptions) -> PreparedWithOperands:
         while True:
             with self._lock:
-                known = self._variants.use(shapes)
+                known, uses = self._variants.use(shapes)
             if known is not None:
+                if uses is not None:
+                    uses.give_way(options.deadline_s)
                 return known
             if not self._begin(shapes, options):
                 continue
@@ -341,14 +354,8 @@ class SpecializingModel(InProcessModel):
             self._note_unfinished(shapes, known)
         except BadData as error:
             raise OpFailed(f"inputs of shapes {[list(s or ()) for s in shapes]}: {error}") from None
-        from neurald.hal.execution.background import worker
-
-        cancellation = worker.submit(partial(_compiled, weakref.ref(self), shapes))
-        if cancellation is not None:
-            weakref.finalize(self, cancellation.cancel).atexit = False
-        from neurald.drivers.compiler.frontend.variants.variant_uses import VariantUses
-
-        return variant, VariantUses(None)
+        compile_later = weakref.WeakMethod(self._compile_later)
+        return variant, VariantUses(improving(compile_later, shapes), self._compile_later(shapes))
 
     def _note_unfinished(self, shapes: tuple[Shape | None, ...], known: Mapping[int, Shape]) -> None:
         """Notes that a variant is not compiled yet."""
@@ -395,11 +402,7 @@ class SpecializingModel(InProcessModel):
         """Returns what counts the uses of a variant from code for any lengths."""
         if self._specialize is None:
             return None
-        # Functions that count do not keep the model alive.
-        later = weakref.WeakMethod(self._specialize_later)
-        from neurald.drivers.compiler.frontend.variants.variant_uses import VariantUses
-
-        return VariantUses(lambda: (call := later()) is not None and call(shapes))
+        return VariantUses(improving(self._later, shapes))
 
     def compile_variant(self, shapes: tuple[Shape | None, ...], options: ExecuteOptions) -> None:
         """Compiles the model for shapes whose variant is of the first tier, and replaces it."""

@@ -1,13 +1,37 @@
 """Counts the uses of a model's variant, by executions and by functions that repeat them."""
 
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
-#: Called when a variant has been used often; returns whether a faster one is going to replace it.
-Improve: TypeAlias = Callable[[], bool]
+if TYPE_CHECKING:
+    from neurald.hal.execution.background import SubmittedWork  # rarely needed
+
+_Key = TypeVar("_Key")
+
+#: Called when a variant has been used often; returns the work whose result is going to replace it,
+#: or None if there is none now.
+Improve: TypeAlias = "Callable[[], SubmittedWork | None]"
 
 #: Number of uses of a variant for any lengths after which the model is compiled for its shapes.
 FREQUENT_USES: Final = 32
+
+
+def improving(method: "Callable[[], Callable[[_Key], SubmittedWork | None] | None]", key: _Key) -> Improve:
+    """Returns a function that calls a method with `key`, and does not keep its object alive.
+
+    Args:
+        method: returns the method, or None if its object is gone, as a `weakref.WeakMethod` does.
+        key: the argument.
+    """
+    return partial(_improve, method, key)
+
+
+def _improve(
+    method: "Callable[[], Callable[[_Key], SubmittedWork | None] | None]", key: _Key
+) -> "SubmittedWork | None":
+    improve = method()
+    return None if improve is None else improve(key)
 
 
 class VariantUses:
@@ -17,25 +41,44 @@ class VariantUses:
     calls it makes another one, of the faster variant.
 
     Args:
-        improve: see `Improve`; None if the faster variant is coming without it.
+        improve: see `Improve`. It is called once, and again if its work is lost by a fork.
+        work: what `improve` has returned already, if it was called.
 
     Attributes:
         is_over: True once the variant was replaced, or is known to remain.
     """
 
-    def __init__(self, improve: Improve | None) -> None:
+    __slots__ = ("_count", "_improve", "_work", "is_over")
+
+    def __init__(self, improve: Improve, work: "SubmittedWork | None" = None) -> None:
         self._improve = improve
-        self._count = 0
+        self._work = work
+        #: Negative once the work was begun.
+        self._count = 0 if work is None else -1
         self.is_over = False
 
     def add(self) -> None:
         """Counts a use."""
+        if self._count < 0:
+            return
         self._count += 1
-        improve = self._improve
-        if improve is not None and self._count >= FREQUENT_USES:
-            self._improve, self._count = None, 0
-            if not improve():
-                self._improve = improve
+        if self._count >= FREQUENT_USES:
+            self._count = -1
+            self._work = self._improve()
+            if self._work is None:
+                self._count = 0
+
+    def give_way(self, deadline_s: float | None = None) -> None:
+        """Lets the work for a faster variant use the interpreter; no lock may be held.
+
+        Args:
+            deadline_s: see `InterpreterTurns.give_way`.
+        """
+        work = self._work
+        if work is not None and not work.give_way(deadline_s):
+            self._work = None
+            if work.is_lost:
+                self._count = 0
 
     def counted_call(self, function: Callable[..., object]) -> Callable[..., object]:
         """Returns a function that counts its calls, and returns None after the variant's end.
@@ -49,6 +92,7 @@ class VariantUses:
             result = function(*arguments)
             if result is not None:
                 self.add()
+                self.give_way()
             return result
 
         return call

@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.device import PrepareOptions
 from neurald.hal.execution.reference_model import ReferenceModel
+from neurald.hal.sync.interpreter_turns import turns
 
 Array = np.ndarray[Any, Any]
 SHAPE = (2, 3, 4)
@@ -126,6 +128,38 @@ def test_lengths_of_a_transform_that_are_inputs(
     )
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-4)
     assert not [each for each in caplog.records if each.levelno >= logging.WARNING]
+
+
+def test_calls_give_way_to_code_for_their_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    go, given_way = threading.Event(), list[float | None]()
+    specialize = ValueVariants.specialize
+
+    def specialize_later(self: ValueVariants, *arguments: Any) -> None:
+        assert go.wait(LIMIT_S)
+        specialize(self, *arguments)
+
+    monkeypatch.setattr(ValueVariants, "specialize", specialize_later)
+    monkeypatch.setattr(turns, "give_way", given_way.append)
+    compilation = nd.CompilationBuilder(transposition(), [CpuDevice()]).finish()
+    given, output = order(2, 0, 1), np.zeros((4, 2, 3), np.float32)
+    execution = nd.Execution(compilation, reusable=True)
+    for index, array in enumerate((source(), given)):
+        execution.set_input(index, array)
+    execution.set_output(0, output)
+    for _ in range(FREQUENT_USES - 1):
+        execution.compute()
+    assert not given_way
+    for _ in range(5):
+        execution.compute()
+        compilation.run(source(), given)
+    assert len(given_way) >= 9
+    go.set()
+    wait_for(variants_of(compilation), 1)
+    given_way.clear()
+    for _ in range(5):
+        execution.compute()
+        compilation.run(source(), given)
+    assert not given_way
 
 
 def test_variants_replace_references(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,13 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 from support.models.small import add_model
+from support.waiting import wait_until
 
 import neurald as nd
-from neurald.drivers.compiler.frontend.variants import variant_uses
+from neurald.drivers.compiler.frontend.variants import shape_specialization, variant_uses
 from neurald.drivers.compiler.frontend.variants.shape_specialization import SpecializingModel
 from neurald.drivers.compiler.frontend.variants.variant_uses import VariantUses
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.cpu.open_model import CpuOpenModel
+from neurald.hal.execution.background import SubmittedWork, worker
+from neurald.hal.sync.interpreter_turns import turns
 
 
 def runs(compilation: nd.Compilation, given: np.ndarray) -> Callable[[], Any]:
@@ -67,9 +70,9 @@ def test_frequent_sizes_without_faster_code_are_compiled_once(monkeypatch: pytes
     monkeypatch.setattr(variant_uses, "FREQUENT_USES", 3)
     compiled: list[object] = []
 
-    def compile_later(_: object, shapes: object) -> bool:
+    def compile_later(_: object, shapes: object) -> SubmittedWork:
         compiled.append(shapes)
-        return True
+        return SubmittedWork()
 
     monkeypatch.setattr(SpecializingModel, "_specialize_later", compile_later)
     compilation = nd.CompilationBuilder(add_model((0, 3)), [CpuDevice()]).finish()
@@ -78,6 +81,37 @@ def test_frequent_sizes_without_faster_code_are_compiled_once(monkeypatch: pytes
         for _ in range(20):
             assert (compilation.run(given, given)[0] == 2).all()
     assert compiled == [((40, 3), (40, 3)), ((41, 3), (41, 3))]
+
+
+@pytest.mark.parametrize("repeating", [runs, computations])
+def test_calls_give_way_to_code_for_their_size(
+    repeating: Callable[..., Callable[[], Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(variant_uses, "FREQUENT_USES", 3)
+    go, given_way, given = threading.Event(), list[float | None](), np.ones((40, 3), np.float32)
+
+    def specialized(*arguments: Any) -> None:
+        go.wait(60)
+        arguments[0]().replace_variant(arguments[3], None)
+
+    monkeypatch.setattr(shape_specialization, "_specialized", specialized)
+    monkeypatch.setattr(turns, "give_way", given_way.append)
+    compilation = nd.CompilationBuilder(add_model((0, 3)), [CpuDevice()]).finish()
+    run = repeating(compilation, given)
+    for _ in range(20):
+        run()
+    # Not the first one, which compiles, nor those before the size is frequent.
+    assert 10 <= len(given_way) <= 18
+    go.set()
+    wait_until(lambda: not worker_is_busy())
+    given_way.clear()
+    for _ in range(20):
+        run()
+    assert not given_way
+
+
+def worker_is_busy() -> bool:
+    return worker._current is not None or not worker._pieces.empty()
 
 
 def test_new_sizes_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -159,7 +159,7 @@ def test_runs_of_a_first_tier_give_way_to_the_preparation(
     held: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[str] = []
-    monkeypatch.setattr(turns, "give_way", lambda: calls.append("run"))
+    monkeypatch.setattr(turns, "give_way", lambda _: calls.append("run"))
     compilation = started(add_model())
     compilation.run(ones(), ones())
     compilation.run(ones(), ones())

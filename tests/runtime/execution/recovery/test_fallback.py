@@ -40,6 +40,7 @@ from neurald.hal.errors import (
 from neurald.hal.model.model import Model
 from neurald.hal.model.request import Request
 from neurald.hal.sync.fence import Fence
+from neurald.hal.sync.interpreter_turns import turns
 from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.execution.background.event import Event
 from neurald.runtime.execution.recovery import retry
@@ -234,14 +235,22 @@ def test_the_call_that_finds_a_failure_waits_for_no_compilation(
         state.stand_in.optimize_early()
         assert is_compiling.wait(60)
     device.error = OpFailed("overheated")
+    assert (compilation.run(values, values)[0] == 2).all()
+    given_way: list[float | None] = []
+    monkeypatch.setattr(turns, "give_way", given_way.append)
     for _ in range(3):
         assert (compilation.run(values, values)[0] == 2).all()
+    assert len(given_way) == 3
     assert not state.stand_in.is_optimized
     assert state.stand_in._first_tier is not None
     may_compile.set()
     wait_until(lambda: state.stand_in.is_optimized)
     wait_until(lambda: state.stand_in._first_tier is None)
+    work = state.stand_in._work
+    wait_until(lambda: work is None or not work.is_ongoing)
+    given_way.clear()
     assert (compilation.run(values, values)[0] == 2).all()
+    assert not given_way
     assert device.executions == 1
 
 

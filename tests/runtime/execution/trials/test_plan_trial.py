@@ -19,12 +19,15 @@ from neurald.hal.errors import OpFailed
 from neurald.hal.model.request import Request
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.server.server import DeviceServer
+from neurald.hal.sync.cancellation import Cancellation
+from neurald.hal.sync.interpreter_turns import turns
 from neurald.runtime.costs import store
 from neurald.runtime.costs.table import Average, CostTable, DeviceLink
 from neurald.runtime.costs.work import kind_of, work_of
 from neurald.runtime.execution.execution import Execution
 from neurald.runtime.execution.trials import plan_trial
 from neurald.runtime.execution.trials.comparison import TURN
+from neurald.runtime.execution.trials.plan_trial import PlanTrial
 
 #: Large enough for a device that declares half of the CPU device's time to be worth its launch.
 SHAPE = (1024, 1024)
@@ -102,6 +105,29 @@ def test_a_device_that_lies_loses_its_plan_and_stays_without_it() -> None:
     slow.version = "a new driver"
     store.costs_of(slow).use(cheap(add_model(SHAPE)))
     assert [step.device.name for step in compiled(add_model(SHAPE), [slow]).plan.steps] == ["slow"]
+
+
+def test_calls_give_way_to_a_rival_that_prepares_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, go, given_way = threading.Event(), threading.Event(), list[float | None]()
+    prepare = PlanTrial.prepare
+
+    def held(self: PlanTrial, number: int, cancellation: Cancellation) -> None:
+        begun.set()
+        go.wait(30)
+        prepare(self, number, cancellation)
+
+    monkeypatch.setattr(PlanTrial, "prepare", held)
+    monkeypatch.setattr(turns, "give_way", given_way.append)
+    compilation = compiled(add_model(SHAPE), [device("slow", 0.05)])
+    run_until(compilation, begun.is_set)
+    given_way.clear()
+    run_until(compilation, iter([False] * 3 + [True]).__next__)
+    assert len(given_way) == 3
+    go.set()
+    run_until(compilation, is_decided(compilation))
+    given_way.clear()
+    run_until(compilation, iter([False] * 3 + [True]).__next__)
+    assert not given_way
 
 
 def test_a_plan_that_is_faster_stays(monkeypatch: pytest.MonkeyPatch) -> None:

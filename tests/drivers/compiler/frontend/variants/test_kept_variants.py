@@ -67,7 +67,7 @@ def test_variants_that_share_code_are_dropped_by_memory_of_their_own() -> None:
 
 
 def test_uses_end_with_the_variant() -> None:
-    variants, counted = KeptVariants(), [VariantUses(None) for _ in range(3)]
+    variants, counted = KeptVariants(), [VariantUses(lambda: None) for _ in range(3)]
     for count, uses in enumerate(counted):
         variants.keep(rows(count), OpenVariant(prepared()), uses)
     variants.keep(rows(0), prepared())
