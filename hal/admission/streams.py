@@ -76,6 +76,7 @@ class StreamLimiter:
         self._streams: set[Stream] = set()
         self._owners: Counter[object] = Counter()
         self._watch: threading.Thread | None = None
+        self._closed = threading.Event()
 
     @contextlib.contextmanager
     def open(self, owner: object, context: _Context) -> Iterator[Stream]:
@@ -104,7 +105,7 @@ class StreamLimiter:
                 self._make_room(owner)
             if owner is not None and self._owners[owner] >= self._owner_limit:
                 raise self._too_many()
-            if self._watch is None:
+            if self._watch is None and not self._closed.is_set():
                 watch = threading.Thread(target=self._cut, name="neurald streams", daemon=True)
                 try:
                     watch.start()
@@ -114,6 +115,10 @@ class StreamLimiter:
             self._streams.add(stream)
             self._owners[owner] += 1
         return stream
+
+    def close(self) -> None:
+        """Ends the watching thread for a server that has stopped. No more streams are cut off."""
+        self._closed.set()
 
     def has_room(self) -> bool:
         """Returns True if a stream of a client without a session may begin now."""
@@ -162,10 +167,9 @@ class StreamLimiter:
             self._changed.notify_all()
 
     def _cut(self) -> None:
-        """Cuts off stalled streams; ends when there has been no stream for a while."""
+        """Cuts off stalled streams; ends after a while without a stream, or at `close`."""
         idle = 0
-        while True:
-            time.sleep(self._patience_s / _CHECKS_PER_PATIENCE)
+        while not self._closed.wait(self._patience_s / _CHECKS_PER_PATIENCE):
             with self._changed:
                 idle = 0 if self._streams else idle + 1
                 if idle > _IDLE_CHECKS:

@@ -17,6 +17,8 @@ _T = TypeVar("_T")
 _CHECKS_PER_LIMIT = 10
 _MIN_INTERVAL_S = 0.02
 _MAX_INTERVAL_S = 0.2
+#: How long the thread waits for an execution before it ends.
+_IDLE_S = 2.0
 
 
 @dataclass(slots=True, kw_only=True, eq=False)  # creating a frozen one takes longer
@@ -131,13 +133,18 @@ class Watchdog(Generic[_T]):
                     self._thread = thread
 
     def _run(self) -> None:
+        self._sleeps = False
         while True:
             if not (self._under_way or self._native):
                 self._wake.clear()
                 self._sleeps = True
                 # One that began meanwhile may not have seen `_sleeps`.
-                if not (self._under_way or self._native):
-                    self._wake.wait()
+                if not (self._under_way or self._native or self._wake.wait(_IDLE_S)):
+                    with self._start:
+                        # One that begins later sees `_sleeps`, and starts a thread.
+                        if not (self._under_way or self._native):
+                            self._thread = None
+                            return
                 self._sleeps = False
             time.sleep(self._interval_s)
             self._check()

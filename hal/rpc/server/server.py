@@ -149,6 +149,7 @@ class DeviceServer:
         self._gate = AccessInterceptor(self.handler.sessions)
         self._certificates = None if self._revocations is None else CertificateInterceptor(self._revocations)
         self._threads = WorkerThreads(_MAX_THREADS, "neurald call")
+        self._message_limits = MessageLimitInterceptor(self._owner, owner_limit=limits.calls)
         self.grpc = grpc.server(
             cast(ThreadPoolExecutor, self._threads),  # gRPC only calls submit
             options=server_options(is_local=address.is_loopback, shares_port=shares_port),
@@ -156,7 +157,7 @@ class DeviceServer:
             interceptors=[
                 *(() if self._certificates is None else (self._certificates,)),
                 self._gate,
-                MessageLimitInterceptor(self._owner, owner_limit=limits.calls),
+                self._message_limits,
             ],
         )
         self.streams = StreamLimiter(
@@ -318,6 +319,8 @@ class DeviceServer:
                 last_first.callback(remove_token, self._staging, self._token)
                 last_first.callback(remove_token, self.address, self._token)
             last_first.callback(self._threads.shutdown, wait=False)
+            last_first.callback(self._message_limits.close)
+            last_first.callback(self.streams.close)
             last_first.callback(self._stop_grpc)
             if self._compilers is not None:
                 last_first.callback(self._compilers.close)

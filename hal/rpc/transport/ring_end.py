@@ -279,7 +279,10 @@ class RingEnd:
 
     @property
     def waker(self) -> Fence | None:
-        """The fence that ends each sleep of this end once it has signalled; None if none does."""
+        """The fence that ends each sleep of this end once it has signalled; None if none does.
+
+        Its owner drops it after the first one.
+        """
         return self._sleeper[1]
 
     def wake_by(self, fence: Fence | None) -> None:

@@ -157,6 +157,21 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DeviceSe
     server.stop()
 
 
+def test_closing_ends_the_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    streams = StreamLimiter(limit=2, patience_s=60, grace_s=60)
+    first = streams.begin("a", Context())
+    thread = streams._watch
+    assert thread is not None
+    streams.close()
+    thread.join(10)
+    assert not thread.is_alive()
+    # Calls that begin while the server stops need no thread.
+    refuse_threads(monkeypatch)
+    second = streams.begin("b", Context())
+    streams.end(first)
+    streams.end(second)
+
+
 @pytest.mark.timed
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["write", "read"])

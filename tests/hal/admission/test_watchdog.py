@@ -13,6 +13,7 @@ from support.threads import refuse_threads
 from support.waiting import wait_until
 
 from neurald.hal.accounting.limits import Limits
+from neurald.hal.admission import watchdog
 from neurald.hal.admission.watchdog import Watchdog
 from neurald.hal.device import ExecuteOptions, KernelTime, PrepareOptions
 from neurald.hal.errors import DeadObject, MissedDeadlineTransient, UnavailableDevice
@@ -237,3 +238,21 @@ def test_executions_of_native_code_are_given_up_unless_they_have_ended(has_ended
         assert watchdog.hanging == 1
     watchdog.end_native()
     assert watchdog.hanging == 0
+
+
+def test_the_thread_ends_when_it_is_idle_and_another_one_watches_what_begins_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(watchdog, "_IDLE_S", 1e-4)
+    monkeypatch.setattr(watchdog, "_MIN_INTERVAL_S", 1e-4)
+    found: list[int] = []
+    watched: Watchdog[int] = Watchdog(1e-3, 0.0, lambda owner, *_: found.append(owner))
+    for number in range(300):
+        if number % 10 == 0:
+            wait_until(lambda: watched._thread is None)
+        watched.begin(number, None)
+        # It hangs, whatever the last thread was doing.
+        wait_until(lambda number=number: found[-1:] == [number])  # type: ignore[misc]
+        assert not watched.end()
+    wait_until(lambda: watched._thread is None)
+    assert found == list(range(300))

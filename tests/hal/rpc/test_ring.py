@@ -544,6 +544,41 @@ def test_a_cancellation_right_after_a_wait(
     assert polls < 20
 
 
+def test_a_cancellation_of_an_earlier_execution_during_a_later_one(
+    prepared: RemotePreparedModel, device: AddingDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends a sleep of the later one, which then sleeps again until its own cancellation."""
+    monkeypatch.setattr(ring_end, "PROCESSORS", Processors(1, lambda: 9))
+    caller, polls, burst, sleep = Caller(), 0, prepared.create_burst(), RingEnd.sleep
+
+    def counted(end: RingEnd, timeout_s: float | None) -> bool:
+        nonlocal polls
+        polls += 1
+        return sleep(end, timeout_s)
+
+    assert isinstance(burst, RemoteBurst)
+    burst.execute(caller.request, RUN)
+    peer = burst._ring._peer
+    started, proceed = blocking(device)
+    monkeypatch.setattr(RingEnd, "sleep", counted)
+    cancellation = Cancellation()
+    with ThreadPoolExecutor(1) as threads:
+        result = threads.submit(burst.execute, caller.request, ExecuteOptions(cancellation=cancellation))
+        assert started.acquire(timeout=30)
+        for count in range(1, 4):
+            # The first thread may not sleep yet.
+            wait_until(lambda: peer._ring.waker is not None and polls >= count)  # noqa: B023
+            peer._wake()
+            wait_until(lambda: polls > count)  # noqa: B023
+        time.sleep(0.05)
+        assert polls < 20
+        cancellation.cancel()
+        with pytest.raises(Cancelled):
+            result.result(10)
+        proceed.set()
+    burst.close()
+
+
 def test_no_interruption_loses_a_ring(prepared: RemotePreparedModel, monkeypatch: pytest.MonkeyPatch) -> None:
     """A signal handler may raise an exception after any step of a call."""
     # The one of pytest keeps exceptions of finalizers, and so their objects.
@@ -594,8 +629,10 @@ def test_sleeps_that_can_be_cancelled_are_as_before_after_any_interruption(
     run()
     for number in interruptions(run, ring_peer.__name__, ring_end.__name__):
         interrupted += 1
-        device.on_execute = lambda *_: None
+        polls = 0
+        device.on_execute = lambda *_: time.sleep(0.02)
         burst.execute(caller.request, RUN)
+        assert polls < 20, number
         # A cancellation of the next execution ends its sleep, and nothing else does.
         started, proceed = blocking(device)
         cancellation, polls = Cancellation(), 0

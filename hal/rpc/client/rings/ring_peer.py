@@ -350,27 +350,32 @@ class RingPeer:
         cancellation = options.cancellation
         if cancellation is None:
             return self._sleep_until_ended(limit, until_s, None)
-        with cancellation.calling(self._waker().signal):
+        with cancellation.calling(self._wake):
             return self._sleep_until_ended(limit, until_s, cancellation)
 
-    def _waker(self) -> Fence:
-        """Returns a fence that wakes this end; the same one each time until it has signalled."""
+    def _wake(self) -> None:
+        """Ends the sleep of the thread that waits, or its next one. Any thread may call this."""
         waker = self._ring.waker
-        if waker is None or waker.is_signalled:  # it would end every sleep at once
-            waker = Fence()
-            self._ring.wake_by(waker)
-        return waker
+        if waker is not None:
+            waker.signal()
 
     def _sleep_until_ended(self, limit: float, until_s: float, cancellation: Cancellation | None) -> bool:
         next_check = time.monotonic() + _ANSWER_TIMEOUT_S
         is_cancelled = False
-        while not self._sleep(min(limit, next_check, until_s) - time.monotonic()):
+        while True:
+            if cancellation is not None and not is_cancelled:
+                if self._ring.waker is None:
+                    self._ring.wake_by(Fence())
+                # A cancellation before this has woken nobody.
+                if cancellation.is_cancelled:
+                    is_cancelled = True
+                    self._ring.cancel(self._ring.put_number)
+                    limit = min(limit, time.monotonic() + _SLACK_S)
+            if self._sleep(min(limit, next_check, until_s) - time.monotonic()):
+                return True
             now = time.monotonic()
             if cancellation is not None and cancellation.is_cancelled and not is_cancelled:
-                is_cancelled = True
-                self._ring.wake_by(None)  # the fence would end every sleep at once
-                self._ring.cancel(self._ring.put_number)
-                limit = min(limit, now + _SLACK_S)
+                continue
             if now >= limit:
                 if is_cancelled:
                     raise Cancelled("the execution was cancelled, but the daemon has not stopped it yet")
@@ -382,12 +387,16 @@ class RingPeer:
             if now >= next_check:
                 self._require_answer()
                 next_check = time.monotonic() + _ANSWER_TIMEOUT_S
-        return True
 
     def _sleep(self, timeout_s: float) -> bool:
         """Sleeps until the completion or a packet arrives; returns whether it is the completion."""
         if self._ring.sleep(timeout_s):
             return True
+        waker = self._ring.waker
+        if waker is not None and waker.is_signalled:
+            # It would end every sleep at once. Whoever signalled it may have done so for an earlier
+            # execution, so that whether this one is cancelled is looked at before the next sleep.
+            self._ring.wake_by(None)
         self._read()
         return self._ring.has_entry
 

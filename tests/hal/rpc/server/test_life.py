@@ -186,6 +186,25 @@ def test_a_client_whose_session_ends_before_it_watches_was_withdrawn(
 
 
 @pytest.mark.timed
+def test_a_server_that_has_stopped_leaves_no_thread(tmp_path: Path, device: AddingDevice) -> None:
+    before = set(threading.enumerate())
+    server = DeviceServer(device, Address.parse(f"unix://{tmp_path}/d.sock"))
+    server.start()
+    client = connect(str(server.address))
+    prepared = client.prepare_model(addition(np.ones(3)), PrepareOptions())
+    result = np.zeros(3, np.float32)
+    prepared.execute(request(np.ones(3, np.float32), result), ExecuteOptions())
+    assert result.tolist() == [2] * 3
+    del prepared
+    client.close()
+    server.stop()
+    # Threads of calls, and idle ones, end within a second.
+    try:
+        wait_until(lambda: set(threading.enumerate()) <= before, 10)
+    except AssertionError:
+        pytest.fail(f"{set(threading.enumerate()) - before} are left")
+
+
 def test_clients_that_do_not_watch_hold_up_a_drain_for_a_moment(server: DeviceServer, peer: Peer) -> None:
     started = time.monotonic()
     drain(server)
