@@ -24,7 +24,9 @@ class convert_driver_faults:  # noqa: N801 - reads as a function in `with conver
     """Context manager that converts the exceptions of a driver to `Error`.
 
     An `Error` stays as it is, with a text of limited length. A MemoryError becomes OutOfMemory, and
-    any other Exception becomes OpFailed.
+    any other Exception becomes OpFailed. A RuntimeError while no thread can be started is no fault
+    of the driver: it becomes BadState in a subinterpreter that has no threads, and
+    ResourceExhaustedTransient elsewhere.
 
     Args:
         device: name of the driver's device.
@@ -48,6 +50,12 @@ class convert_driver_faults:  # noqa: N801 - reads as a function in `with conver
             return
         if isinstance(error, MemoryError):
             raise OutOfMemory(f"{self._device}: the driver ran out of memory: {text_of(error)}") from None
+        if isinstance(error, RuntimeError):
+            from neurald.runtime.devices.thread_refusal import thread_refusal  # rarely needed
+
+            refusal = thread_refusal(self._device)
+            if refusal is not None:
+                raise refusal from None
         logger.debug("the driver of %s raised an exception", self._device, exc_info=error)
         raise OpFailed(f"{self._device}: the driver has a fault: it raised {described(error)}") from None
 
