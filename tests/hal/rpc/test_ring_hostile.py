@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from support.daemon.open_files import open_files
 from support.daemon.peer import Peer, ring_threads
+from support.daemon.scribbler import scribbling
 from support.models.addition import AddingDevice, addition, request
 from support.waiting import wait_until
 
@@ -34,8 +35,9 @@ from neurald.hal.rpc.client.rings.ring_peer import RingPeer
 from neurald.hal.rpc.server import ring_server
 from neurald.hal.rpc.server.ring_server import RingServer
 from neurald.hal.rpc.server.server import DeviceServer
+from neurald.hal.rpc.transport import ring_packet
 from neurald.hal.rpc.transport.packet import receive_packet, rights
-from neurald.hal.rpc.transport.ring_end import RING_BYTES, RingEnd, RingSide
+from neurald.hal.rpc.transport.ring_end import RING_BYTES, STORES_IN_ORDER, RingEnd, RingSide
 from neurald.hal.rpc.transport.ring_packet import (
     ANSWER,
     COMPLETION,
@@ -59,6 +61,7 @@ from neurald.hal.rpc.transport.ring_packet import (
 RUN = ExecuteOptions()
 #: The handle of a client's first prepared model.
 HANDLE = 1
+_BLOCKS, _BLOCK_BYTES = 32, 64
 REQUEST = Request(
     inputs=(Argument(pool=0, length=24),), outputs=(Argument(pool=0, offset=64, length=24),), pools=()
 )
@@ -163,6 +166,67 @@ def test_the_bare_protocol(raw: Raw) -> None:
     assert COMPLETION.unpack_from(raw.run())[0] == 1
     assert view[16:22].tolist() == [5, 6, 7, 8, 9, 10]
     assert COMPLETION.unpack_from(raw.run())[0] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1])
+def test_executions_write_only_their_outputs_whatever_happens_to_the_ring(
+    server: DeviceServer, seed: int
+) -> None:
+    """Requests are also replaced while another process submits them, and changes the submissions.
+
+    Each writes its output to a block of an odd number. Inputs and all other blocks stay.
+    """
+    end_s, completed, rings = time.monotonic() + 3, 0, 0
+    rng = np.random.default_rng(seed)
+    while time.monotonic() < end_s:
+        rings += 1
+        peer = Peer(server)
+        raw = Raw(peer)
+        raw.theirs.close()
+        shared = SharedMemory.create(_BLOCKS * _BLOCK_BYTES + 40)
+        view = np.frombuffer(shared.view(), np.uint8)
+        view[:] = rng.integers(0, 256, len(view), np.uint8)
+        before = view.copy()
+        is_output = (np.arange(len(view)) // _BLOCK_BYTES) % 2 == 1
+        is_output[_BLOCKS * _BLOCK_BYTES :] = False
+
+        def packet(number: int, kind: int = ring_packet.REQUEST, handle: int = raw.handle) -> bytes:
+            output = (1 + 2 * int(rng.integers(_BLOCKS // 2))) * _BLOCK_BYTES
+            wanted = Request(
+                inputs=REQUEST.inputs, outputs=(Argument(pool=0, offset=output, length=24),), pools=()
+            )
+            return request_packet(number, handle, pack_arguments(wanted, (1,)), kind=kind)
+
+        raw.ask(MEMORY_HEAD.pack(MEMORY, 1, len(view), False), shared.fd)
+        for number in range(8):
+            raw.ask(packet(number))
+        submission = SUBMISSION.pack(0, False, -1.0, 2.0)
+        raw.connection.setblocking(False)
+        with scribbling(
+            raw.memory.fd, raw.connection.fileno(), submission, requests=8, seed=seed + 10 * rings
+        ):
+            until_s = time.monotonic() + 1
+            with contextlib.suppress(ConnectionError):
+                while time.monotonic() < until_s:
+                    with contextlib.suppress(BlockingIOError):
+                        while raw.connection.recv(1 << 16):
+                            pass
+                        break  # the daemon has ended it
+                    assert not np.any((view != before) & ~is_output)
+                    if rng.random() < 0.05:
+                        with contextlib.suppress(BlockingIOError):
+                            raw.connection.send(packet(int(rng.integers(8)), ONGOING_REQUEST))
+                            raw.ring.announce_packet()
+                    time.sleep(0.0005)
+        completed += raw.memory.view().cast("I")[RingSide.CLIENT.value[1][0]]
+        raw.close()
+        peer.close()
+        wait_until(lambda: ring_threads() == 0)
+        assert not np.any((view != before) & ~is_output)
+    assert completed > 50
+    if isinstance(server.handler._device, CpuDevice) and STORES_IN_ORDER:
+        assert server.handler.admission.gate.executions > 50
 
 
 @pytest.mark.parametrize("delay_s", [0.0, 0.0002, 0.02])
