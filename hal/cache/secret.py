@@ -12,6 +12,7 @@ from pathlib import Path
 
 from neurald.hal.digests import mac_of
 from neurald.hal.errors import BadState
+from neurald.hal.process.environment import environment_variable
 from neurald.hal.process.files.secret_file import secret_bytes
 from neurald.hal.process.files.user_directories import state_directory
 
@@ -32,7 +33,7 @@ def secret_path() -> Path:
     Raises:
         BadState: the user has no home directory.
     """
-    named = os.environ.get(SECRET_VARIABLE)
+    named = environment_variable(SECRET_VARIABLE)
     path = _path_of(named) if named else _path_in(state_directory())
     if not path.is_absolute():
         raise BadState(

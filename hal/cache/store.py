@@ -17,7 +17,6 @@ at any time:
 """
 
 import contextlib
-import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,6 +38,7 @@ from neurald.hal.cache.key import KeyParts
 from neurald.hal.cache.secret import derived_secret, installation_secret, secret_owner
 from neurald.hal.device import Artifact, CacheFilesNeeded
 from neurald.hal.errors import BadData, BadState, Error, OpFailed
+from neurald.hal.process.environment import environment_variable
 from neurald.hal.process.files.file_lock import ProcessLock
 from neurald.hal.process.files.user_directories import cache_directory
 from neurald.hal.sync.cancellation import Cancellation
@@ -125,7 +125,7 @@ def max_bytes_from_environment() -> int:
     Raises:
         BadState: the environment variable is not a number.
     """
-    text = os.environ.get(MAX_BYTES_VARIABLE, "")
+    text = environment_variable(MAX_BYTES_VARIABLE)
     if not text:
         return DEFAULT_MAX_BYTES
     if not (text.isascii() and text.isdigit()):

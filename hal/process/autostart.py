@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from neurald.hal.errors import BadData, BadState, UnavailableDevice
 from neurald.hal.process.activation import MANAGER_SOCKET, is_served
+from neurald.hal.process.environment import environment_variable
 from neurald.hal.process.files.configuration_file import (
     configuration_path,
     listed_drivers,
@@ -103,7 +104,7 @@ def autostart_from_environment() -> bool | None:
     Raises:
         BadData: it is neither 0 nor 1.
     """
-    text = os.environ.get(AUTOSTART_VARIABLE, "")
+    text = environment_variable(AUTOSTART_VARIABLE) or ""
     if text not in ("", "0", "1"):
         raise BadData(f"{AUTOSTART_VARIABLE} is {text!r}; 0 or 1 is expected")
     return text == "1" if text else None

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from neurald.hal.errors import BadData, BadState
 from neurald.hal.process.address import Address
+from neurald.hal.process.environment import environment_variable
 from neurald.hal.process.files.configuration_file import configuration_path, read_configuration
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def remotes_of_environment() -> dict[str, RemoteSettings] | None:
     Raises:
         BadData: one is not valid.
     """
-    text = os.environ.get(REMOTES_VARIABLE)
+    text = environment_variable(REMOTES_VARIABLE)
     if text is None:
         return None
     found = {}

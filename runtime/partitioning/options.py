@@ -1,6 +1,5 @@
 """Defines the options that control how a model is split over devices."""
 
-import os
 from enum import IntEnum
 from functools import lru_cache
 
@@ -9,6 +8,7 @@ from msgspec.structs import force_setattr
 
 from neurald.hal.api_arguments import integer, items, member
 from neurald.hal.errors import BadData
+from neurald.hal.process.environment import environment_variable
 from neurald.runtime.partitioning.overrides import Override
 
 #: The policy that places operations by Android's scores and groups them with Android's queues.
@@ -43,7 +43,7 @@ def default_policy() -> str:
     Raises:
         BadData: it says something else.
     """
-    name = os.environ.get(POLICY_VARIABLE) or MIN_COST
+    name = environment_variable(POLICY_VARIABLE) or MIN_COST
     if name not in POLICY_NAMES:
         raise BadData(f"{POLICY_VARIABLE} is {name!r}; one of {', '.join(POLICY_NAMES)} is expected")
     return name

@@ -1,9 +1,9 @@
 """Startup: whether a compilation waits for optimised code."""
 
-import os
 from enum import Enum
 
 from neurald.hal.errors import BadState
+from neurald.hal.process.environment import environment_variable
 
 #: Environment variable with the startup of compilations that do not set it.
 STARTUP_VARIABLE = "NEURALD_STARTUP"
@@ -30,7 +30,7 @@ def default_startup(*, has_explicit_devices: bool) -> Startup:
     Raises:
         BadState: the environment variable has another value than those of `Startup`.
     """
-    text = os.environ.get(STARTUP_VARIABLE, "")
+    text = environment_variable(STARTUP_VARIABLE)
     if not text:
         return Startup.OPTIMIZED if has_explicit_devices else Startup.INSTANT
     try:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from neurald.hal.errors import BadData, BadState
+from neurald.hal.process.environment import environment_variable
 from neurald.hal.process.files.bounded_read import read_at_most
 from neurald.hal.process.files.user_directories import configuration_directory
 
@@ -31,7 +32,7 @@ def configuration_path(chosen: Path | None = None, *, is_system: bool = False) -
     """
     if chosen is not None:
         return chosen, True
-    if named := os.environ.get(CONFIG_VARIABLE):
+    if named := environment_variable(CONFIG_VARIABLE):
         return Path(named), True
     if is_system:
         return _SYSTEM_FILE, False

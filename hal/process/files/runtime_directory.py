@@ -9,6 +9,7 @@ from typing import Final
 
 from neurald.hal.errors import BadState
 from neurald.hal.process.address import Address
+from neurald.hal.process.environment import environment_variable
 from neurald.hal.process.files.private_directory import make_directory, open_private
 
 #: Names another directory of the machine's service than the usual one.
@@ -33,7 +34,7 @@ def runtime_directory() -> Path:
     """
     if _kept is not None:
         return _kept
-    base = os.environ.get("XDG_RUNTIME_DIR", "")
+    base = environment_variable("XDG_RUNTIME_DIR") or ""
     if base.startswith("/"):
         return _below(base)
     import tempfile  # slow to import
@@ -57,7 +58,7 @@ def machine_directory() -> Path:
 
     It need not exist.
     """
-    named = os.environ.get(MACHINE_VARIABLE, "")
+    named = environment_variable(MACHINE_VARIABLE) or ""
     return Path(named) if named.startswith("/") else MACHINE_DIRECTORY
 
 

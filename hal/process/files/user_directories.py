@@ -5,6 +5,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+from neurald.hal.process.environment import environment_variable
+
 #: Everything below these directories is in a folder of this name.
 _NAME: Final = "neurald"
 
@@ -25,9 +27,9 @@ def configuration_directory() -> Path:
 
 
 def _directory(variable: str, default: str) -> Path:
-    named = os.environ.get(variable, "")
+    named = environment_variable(variable) or ""
     # Paths that are not absolute are to be ignored.
-    return _below(named) if named.startswith("/") else _below_home(default, os.environ.get("HOME"))
+    return _below(named) if named.startswith("/") else _below_home(default, environment_variable("HOME"))
 
 
 # Paths are created rarely, since that takes as long as looking for a file.

@@ -120,8 +120,9 @@ class Optimization:
         self._works: list[SubmittedWork] = []
         self._when_replaced: weakref.WeakMethod[Callable[[], None]] | None = None
         self._resuming = forkable_lock()
-        self._changed = threading.Condition()
-        self._is_urgent = threading.Event()
+        # Created when the work begins, which is never where all code is in the cache.
+        self._changed: threading.Condition
+        self._is_urgent: threading.Event
         first = [step for step in self._steps if step.is_first_tier]
         if first:
             # For shapes that only executions know, there is nothing to compile before the first.
