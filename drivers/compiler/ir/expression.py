@@ -100,13 +100,23 @@ def load(
         index(coordinate.low) if has_one_value(coordinate) else coordinate for coordinate in indices
     )
     if guard is None or (isinstance(guard, Constant) and guard.value):
-        return interned(("load", value, indices), lambda: Load(type=value.type, value=value, index=indices))
+        return interned(
+            ("load", value, indices),
+            lambda: Load(type=value.type, value=value, index=indices, operands=indices),
+        )
     other = as_expression(0 if otherwise is None else otherwise, value.type)
     if isinstance(guard, Constant):
         return other
     return interned(
         ("load", value, indices, guard, other),
-        lambda: Load(type=value.type, value=value, index=indices, guard=guard, otherwise=other),
+        lambda: Load(
+            type=value.type,
+            value=value,
+            index=indices,
+            guard=guard,
+            otherwise=other,
+            operands=(*indices, guard, other),
+        ),
     )
 
 
@@ -117,7 +127,15 @@ def reduce(reduction: ReductionOp, axes: tuple[Axis, ...], body: Expression) -> 
     low, high = _reduced_bounds(reduction, axes, body) if body.type is Scalar.INDEX else (0, 0)
     return interned(
         ("reduce", reduction, axes, body),
-        lambda: Reduce(type=body.type, reduction=reduction, axes=axes, body=body, low=low, high=high),
+        lambda: Reduce(
+            type=body.type,
+            reduction=reduction,
+            axes=axes,
+            body=body,
+            operands=(body,),
+            low=low,
+            high=high,
+        ),
     )
 
 

@@ -23,6 +23,9 @@ ExpressionLike = Union["Expression", int, float, bool]
 class Expression(Struct, frozen=True, kw_only=True, eq=False, weakref=True):
     """A number. For INDEX, `low` and `high` are its inclusive bounds.
 
+    `operands` are the expressions that it is computed from, in order. They follow from the other
+    attributes; the compiler reads them so often that each expression has them ready.
+
     Operators: `+ - * // %`, `/` for floats, `<< >>`, `& | ^ ~` for BOOL and integers, and `< <= >
     >=`. Use `equals` for equality, since `==` compares the expression objects.
     """
@@ -30,11 +33,7 @@ class Expression(Struct, frozen=True, kw_only=True, eq=False, weakref=True):
     type: Scalar
     low: int = 0
     high: int = 0
-
-    @property
-    def operands(self) -> tuple["Expression", ...]:
-        """The expressions that this one is computed from."""
-        return ()
+    operands: tuple["Expression", ...] = ()
 
     def __add__(self, other: ExpressionLike) -> "Expression":
         return _binary(Op.ADD, self, other)
@@ -148,11 +147,6 @@ class Linear(Expression, frozen=True, kw_only=True, eq=False):
     terms: tuple[tuple[Expression, int], ...]
     constant: int
 
-    @property
-    def operands(self) -> tuple[Expression, ...]:
-        """See `Expression.operands`."""
-        return tuple([term for term, _ in self.terms])
-
 
 class Load(Expression, frozen=True, kw_only=True, eq=False):
     """Loads an element of a value.
@@ -168,23 +162,12 @@ class Load(Expression, frozen=True, kw_only=True, eq=False):
     guard: Expression | None = None
     otherwise: Expression | None = None
 
-    @property
-    def operands(self) -> tuple[Expression, ...]:
-        """See `Expression.operands`."""
-        guarded = () if self.guard is None or self.otherwise is None else (self.guard, self.otherwise)
-        return (*self.index, *guarded)
-
 
 class Apply(Expression, frozen=True, kw_only=True, eq=False):
     """An operation applied to numbers."""
 
     op: Op
     arguments: tuple[Expression, ...]
-
-    @property
-    def operands(self) -> tuple[Expression, ...]:
-        """See `Expression.operands`."""
-        return self.arguments
 
 
 class Reduce(Expression, frozen=True, kw_only=True, eq=False):
@@ -193,11 +176,6 @@ class Reduce(Expression, frozen=True, kw_only=True, eq=False):
     reduction: ReductionOp
     axes: tuple[Axis, ...]
     body: Expression
-
-    @property
-    def operands(self) -> tuple[Expression, ...]:
-        """See `Expression.operands`."""
-        return (self.body,)
 
 
 class AccumulatorRef(Expression, frozen=True, kw_only=True, eq=False):
@@ -277,7 +255,7 @@ def apply(
     low, high = lowest if low is None else low, highest if high is None else high
     return interned(
         ("apply", op, result, arguments),
-        lambda: Apply(type=result, op=op, arguments=arguments, low=low, high=high),
+        lambda: Apply(type=result, op=op, arguments=arguments, operands=arguments, low=low, high=high),
     )
 
 

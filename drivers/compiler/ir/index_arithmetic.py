@@ -54,7 +54,14 @@ def _linear_form(terms: Mapping[Expression, int], offset: int) -> Expression:
         low, high = low + one, high + other
     return interned(
         ("linear", pairs, offset),
-        lambda: Linear(type=Scalar.INDEX, terms=pairs, constant=offset, low=low, high=high),
+        lambda: Linear(
+            type=Scalar.INDEX,
+            terms=pairs,
+            constant=offset,
+            operands=tuple([term for term, _ in pairs]),
+            low=low,
+            high=high,
+        ),
     )
 
 
