@@ -28,6 +28,7 @@ from neurald.hal.errors import (
 )
 from neurald.hal.lazy_numpy import np
 from neurald.hal.process.fork import at_fork
+from neurald.hal.process.memory.mappings import MAP_FIXED, map_memory
 from neurald.hal.unpicklable import Unpicklable
 
 #: Alignment and padding of arguments inside a pool, in bytes (Android's default for requests).
@@ -41,8 +42,6 @@ _MIN_MAPPED_BYTES: Final = 1 << 16
 
 #: Bytes that are read at a time of a memory whose pages are not kept; a multiple of any page size.
 _PART_BYTES = 1 << 18
-#: The same on all architectures with Python wheels; the module `mmap` lacks it.
-_MAP_FIXED = 0x10
 _SIZE_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
@@ -547,20 +546,7 @@ def _mapping_failure(error: Exception) -> Error | None:
 
 def _map_over(address: int, size: int, fd: int) -> None:
     """Maps a file over an existing mapping, readable, writable and shared."""
-    c_library = ctypes.CDLL(None, use_errno=True)
-    call = c_library.mmap
-    call.restype = ctypes.c_void_p
-    call.argtypes = (
-        ctypes.c_void_p,
-        ctypes.c_size_t,
-        ctypes.c_int,
-        ctypes.c_int,
-        ctypes.c_int,
-        ctypes.c_long,
-    )
-    protection = mmap.PROT_READ | mmap.PROT_WRITE
-    if call(address, size, protection, mmap.MAP_SHARED | _MAP_FIXED, fd, 0) != address:
-        raise OSError(ctypes.get_errno(), f"{size} bytes of memory cannot be mapped")
+    map_memory(address, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED | MAP_FIXED, fd, 0)
 
 
 def _seals(fd: int) -> int:

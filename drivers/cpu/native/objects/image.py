@@ -7,18 +7,18 @@ executable and read-only.
 
 import ctypes
 import mmap
-import os
 import struct
 import weakref
 from collections.abc import Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from neurald.hal.decoding import from_msgpack
 from neurald.hal.errors import BadData, OutOfMemory
+from neurald.hal.process.memory.mappings import map_anonymous, protect_memory, unmap_memory
 from neurald.hal.records import DECODE_ERRORS
 
 _MAGIC = b"nimg0001"
@@ -85,23 +85,26 @@ class LoadedImage:
     Args:
         image: the image.
         names: functions that will be called.
+        given: addresses of what the image imports beside functions of the C library, by name.
 
     Attributes:
-        addresses: the addresses of these functions.
+        addresses: the addresses of the functions that will be called.
 
     Raises:
-        BadData: a function is missing, or the process lacks an imported function.
+        BadData: a function is missing, or the process lacks an import.
         OutOfMemory: there is no memory for it.
     """
 
-    def __init__(self, image: Image, names: Sequence[str]) -> None:
+    def __init__(
+        self, image: Image, names: Sequence[str], given: Mapping[str, int] = MappingProxyType({})
+    ) -> None:
         missing = [name for name in names if name not in image.functions]
         if missing:
             raise BadData(f"the image has no function {missing[0]}")
         size = max(len(image.content), 1)
         start = _mapped(size)
         # At process exit threads may still run the code.
-        self._unload = weakref.finalize(self, _library().munmap, start, size)
+        self._unload = weakref.finalize(self, unmap_memory, start, size)
         self._unload.atexit = False
         content = image.content
         if image.imports or image.addresses:
@@ -110,7 +113,8 @@ class LoadedImage:
                 (relative,) = _WORD.unpack_from(changed, offset)
                 _WORD.pack_into(changed, offset, relative + start & _MAX_WORD)
             for name, offset in image.imports:
-                _WORD.pack_into(changed, offset, _address_of(name))
+                address = given[name] if name in given else _address_of(name)
+                _WORD.pack_into(changed, offset, address)
             content = bytes(changed)
         ctypes.memmove(start, content, len(content))
         _protect(start, image.code_bytes, mmap.PROT_READ | mmap.PROT_EXEC)
@@ -125,34 +129,23 @@ class LoadedImage:
 
 
 @cache
-def _library() -> Any:
-    """Returns the C library with the signatures of the functions used here."""
-    library = ctypes.CDLL(None, use_errno=True)
-    library.mmap.restype = ctypes.c_void_p
-    library.mmap.argtypes = (
-        ctypes.c_void_p,
-        ctypes.c_size_t,
-        ctypes.c_int,
-        ctypes.c_int,
-        ctypes.c_int,
-        ctypes.c_long,
-    )
-    library.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
-    library.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-    return library
+def _library() -> ctypes.CDLL:
+    return ctypes.CDLL(None)
 
 
 def _mapped(size: int) -> int:
-    protection, flags = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-    start: int | None = _library().mmap(None, size, protection, flags, -1, 0)
-    if start is None or start == ctypes.c_void_p(-1).value:
-        raise OutOfMemory(f"cannot map {size} bytes for code: {os.strerror(ctypes.get_errno())}")
-    return start
+    try:
+        return map_anonymous(size)
+    except OSError as error:
+        raise OutOfMemory(f"cannot map {size} bytes for code: {error.strerror}") from None
 
 
 def _protect(start: int, size: int, protection: int) -> None:
-    if size and _library().mprotect(start, size, protection):
-        raise BadData(f"cannot make code executable: {os.strerror(ctypes.get_errno())}")
+    try:
+        if size:
+            protect_memory(start, size, protection)
+    except OSError as error:
+        raise BadData(f"cannot make code executable: {error.strerror}") from None
 
 
 @cache

@@ -1,8 +1,9 @@
 """System shared memory of clients: regions in `/dev/shm` that they name.
 
-The region belongs to the client, who may truncate or change it at any time. So it is never mapped:
-tensors are read from the file and written to it, which reports a short file where a mapping would
-end the process. Owner and size are checked at every use. A region that requests use when it is
+The region belongs to the client, who may truncate or change it at any time. So tensors are read
+from the file and written to it, which reports a short file. Large tensors of a region that is used
+again and again are copied through a mapping, by code that survives what the client does (see
+`guarded_copy`). Owner and size are checked at every use. A region that requests use when it is
 unregistered stays until the last of them has ended.
 """
 
@@ -19,6 +20,7 @@ from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.regions import REGION
 from neurald.service.inference.protocol.tensors import Parameter, quoted, read_at
 from neurald.service.inference.repository.folders import open_beneath
+from neurald.service.inference.server.regions.guarded_copy import CopyOutcome, MappedRange, mapped_range
 
 DIRECTORY: Final = "/dev/shm"  # noqa: S108 - where the kernel keeps shared memory
 _KEY: Final = re.compile(r"/?([A-Za-z0-9_][A-Za-z0-9._-]{0,254})")
@@ -27,6 +29,11 @@ _RESERVED: Final = "triton_python_backend_shm_region_"
 _MAX_NAME: Final = 256
 _MAX_REGIONS: Final = 1024
 _MAX_SIZE: Final = 1 << 62
+#: Smaller tensors are read and written as fast without a mapping.
+_MIN_MAPPED_BYTES: Final = 1 << 16
+#: How many large tensors have come before the region is mapped. The first copies through a mapping
+#: take longer than this saves in so many.
+_UNMAPPED_COPIES: Final = 16
 
 _OFFSET: Final = "shared_memory_offset"
 _SIZE: Final = "shared_memory_byte_size"
@@ -41,6 +48,9 @@ class _SharedFile:
         self.offset = offset
         self.size = size
         self._descriptor = descriptor
+        self._mapping: MappedRange | None = None
+        #: How many large tensors come before it is mapped.
+        self._copies_left = _UNMAPPED_COPIES
         #: How many parts of it requests use now.
         self.uses = 0
         #: Whether it is unregistered as soon as no request uses it.
@@ -64,6 +74,9 @@ class _SharedFile:
         """Copies bytes from an offset of the file; see `InputBytes.copy_into`."""
         try:
             self.check()
+            mapping = self._mapping_for(target.nbytes)
+            if mapping is not None and self._is_copied(mapping.read(target, offset)):
+                return
             is_whole = read_at(self._descriptor, target, offset)
         except OSError as error:
             raise _unusable(self.name, error.strerror or "it cannot be read") from None
@@ -80,11 +93,34 @@ class _SharedFile:
             )
         try:
             self.check()
+            mapping = self._mapping_for(data.nbytes)
+            if mapping is not None and self._is_copied(mapping.write(data, offset)):
+                return
             done = 0
             while done < data.nbytes:
                 done += os.pwrite(self._descriptor, data[done:], offset + done)
         except OSError as error:
             raise _unusable(self.name, error.strerror or "it cannot be written") from None
+
+    def _mapping_for(self, size: int) -> MappedRange | None:
+        """Returns the mapping of this region for a copy, if it is worth it."""
+        if size < _MIN_MAPPED_BYTES:
+            return None
+        mapping = self._mapping
+        if mapping is None:
+            if self._copies_left:
+                self._copies_left -= 1
+                return None
+            self._copies_left = _UNMAPPED_COPIES
+            mapping = self._mapping = mapped_range(self._descriptor, self.offset, self.size)
+        return mapping
+
+    def _is_copied(self, outcome: CopyOutcome) -> bool:
+        """Returns whether a mapping has copied; otherwise it is not used any more."""
+        if outcome is CopyOutcome.COPIED:
+            return True
+        self._mapping = None
+        return False
 
 
 class _Place:

@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ from support.inference.serving import Serving
 
 from neurald.service.inference.protocol.errors import ServiceError
 from neurald.service.inference.protocol.tensors import Parameter
+from neurald.service.inference.server.regions import shared_memory
+from neurald.service.inference.server.regions.guarded_copy import CopyOutcome, MappedRange
 from neurald.service.inference.server.regions.shared_memory import DIRECTORY, SharedMemoryRegions
 
 grpc = pytest.importorskip("tritonclient.grpc", reason="the group test is not installed")
@@ -198,6 +200,125 @@ def test_truncated_regions_are_errors(client: Any, key: str, serving: Serving) -
     assert outcomes <= {"answer", "error"}
     assert client.is_server_ready()
     assert serving.process.poll() is None
+
+
+@pytest.fixture
+def large(key: str) -> Iterator[tuple[SharedMemoryRegions, Any, Path]]:
+    """Yields a part of a region that is large enough to be mapped, and the region's file."""
+    regions = SharedMemoryRegions()
+    path = Path(DIRECTORY, key[1:])
+    path.write_bytes(os.urandom(LARGE + 100))
+    regions.register("region", key, 100, LARGE)
+    part = regions.part_of("x", {"shared_memory_region": "region", "shared_memory_byte_size": LARGE})
+    yield regions, part, path
+    regions.close()
+
+
+LARGE = 1 << 17
+
+
+def test_large_tensors_are_copied_through_a_mapping(
+    large: tuple[SharedMemoryRegions, Any, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, part, path = large
+    outcomes: list[CopyOutcome] = []
+
+    def noting(call: Callable[[MappedRange, memoryview, int], CopyOutcome]) -> Callable[..., CopyOutcome]:
+        def noted(part: MappedRange, content: memoryview, offset: int) -> CopyOutcome:
+            outcomes.append(call(part, content, offset))
+            return outcomes[-1]
+
+        return noted
+
+    monkeypatch.setattr(MappedRange, "read", noting(MappedRange.read))
+    monkeypatch.setattr(MappedRange, "write", noting(MappedRange.write))
+    target = memoryview(bytearray(LARGE))
+    for number in range(20):
+        part.copy_into(target)
+        assert target == path.read_bytes()[100:]
+        part.write(memoryview(bytes([number]) * LARGE), "y")
+        assert path.read_bytes()[100:] == bytes([number]) * LARGE
+    assert outcomes == [CopyOutcome.COPIED] * (40 - shared_memory._UNMAPPED_COPIES)
+    # Small ones are not.
+    part.write(memoryview(b"abc"), "y")
+    assert path.read_bytes()[100:103] == b"abc"
+    assert len(outcomes) == 40 - shared_memory._UNMAPPED_COPIES
+
+
+def test_a_file_that_is_truncated_during_a_copy(
+    large: tuple[SharedMemoryRegions, Any, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file has its size when it is checked, and has lost it when bytes are copied."""
+    _, part, path = large
+    target = memoryview(bytearray(LARGE))
+    for _ in range(shared_memory._UNMAPPED_COPIES + 1):
+        part.copy_into(target)
+    assert part._region._mapping is not None
+    with monkeypatch.context() as patch:
+        patch.setattr(part._region, "check", lambda: os.truncate(path, 5000))
+        with pytest.raises(ServiceError, match="truncated"):
+            part.copy_into(target)
+    assert part._region._mapping is None
+    with pytest.raises(ServiceError, match="it has 5000 bytes"):
+        part.copy_into(target)
+    # What is registered exists again, and is what the file has now.
+    os.truncate(path, LARGE + 100)
+    for number in range(shared_memory._UNMAPPED_COPIES + 2):
+        part.write(memoryview(bytes([number]) * LARGE), "y")
+        part.copy_into(target)
+        assert target == bytes([number]) * LARGE == path.read_bytes()[100:]
+    assert part._region._mapping is not None
+
+
+def test_regions_are_used_where_nothing_can_be_mapped(
+    large: tuple[SharedMemoryRegions, Any, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, part, _ = large
+    monkeypatch.setattr(shared_memory, "mapped_range", lambda *_: None)
+    target = memoryview(bytearray(LARGE))
+    for number in range(2 * shared_memory._UNMAPPED_COPIES):
+        part.write(memoryview(bytes([number]) * LARGE), "y")
+        part.copy_into(target)
+        assert target == bytes([number]) * LARGE
+
+
+def test_large_regions_are_truncated_under_load(key: str, tmp_path: Path) -> None:
+    """The service answers with errors, and lives."""
+    elements = 1 << 16
+    zoo.write_plain(tmp_path, "large", zoo.reshaping("FLOAT32", elements))
+    path, size = Path(DIRECTORY) / key[1:], 4 * elements
+    path.write_bytes(bytes(2 * size))
+    stop = threading.Event()
+
+    def change() -> None:
+        while not stop.wait(0.002):
+            os.truncate(path, 4096)
+            os.truncate(path, 2 * size)
+
+    changing = threading.Thread(target=change)
+    with (
+        Serving(tmp_path, allow_client_shm=True) as serving,
+        grpc.InferenceServerClient(serving.wait_ready().grpc) as client,
+    ):
+        client.register_system_shared_memory("region", key, 2 * size)
+        tensor, output = grpc.InferInput("x", [1, elements], "FP32"), grpc.InferRequestedOutput("y")
+        tensor.set_shared_memory("region", size)
+        output.set_shared_memory("region", size, size)
+        for _ in range(2 * shared_memory._UNMAPPED_COPIES):
+            client.infer("large", [tensor], outputs=[output])
+        changing.start()
+        outcomes = set()
+        for _ in range(300):
+            try:
+                client.infer("large", [tensor], outputs=[output])
+                outcomes.add("answer")
+            except InferenceServerException as error:
+                outcomes.add("error" if "region" in str(error) else str(error))
+        stop.set()
+        changing.join()
+        assert outcomes <= {"answer", "error"}
+        client.infer("large", [tensor], outputs=[output])
+        assert serving.process.poll() is None
 
 
 @pytest.mark.parametrize("name", ["/..", "/a/b", "../etc/passwd", "", "/", "/" + "a" * 300, "/missing"])
