@@ -592,3 +592,5 @@ class ServedVersion:
         for each in self._instances:
             each.cancel(job)
         self._queue.drop_ended()
+        # The others may be a batch without it.
+        self._dispatch_soon()

@@ -30,11 +30,17 @@ def counting_to(count: int, **parameters: Parameter) -> InferenceRequest:
     return InferenceRequest(model="m", version="", id="", parameters=parameters, inputs=(given,), outputs=())
 
 
+def rows_of(count: int, **parameters: Parameter) -> InferenceRequest:
+    source = Bytes(memoryview(np.ones((count, 3), np.float32).tobytes()))
+    given = InputTensor(name="x", datatype="FP32", shape=(count, 3), source=source)
+    return InferenceRequest(model="m", version="", id="", parameters=parameters, inputs=(given,), outputs=())
+
+
 @asynccontextmanager
-async def serving(configuration: str) -> AsyncIterator[ServedVersion]:
-    """Starts a version of a model that counts, and closes it at the end."""
+async def serving(configuration: str, content: bytes | None = None) -> AsyncIterator[ServedVersion]:
+    """Starts a version of a model, by default one that counts, and closes it at the end."""
     file = os.memfd_create("model")
-    os.write(file, zoo.counting())
+    os.write(file, zoo.counting() if content is None else content)
     pool = WorkerPool(WorkerOptions(sandbox=SandboxMode.OFF))
     config: Any = parse_config("m", configuration)
     version = ServedVersion("m", 1, config, settings_of("m", config), {}, file, pool, queue_size=8, load_s=60)
@@ -125,6 +131,35 @@ def test_requests_wait_no_longer_than_their_priority_may() -> None:
                         await version.infer(counting_to(1, **invalid), bytes_of, None)
                 endless.cancel()
                 assert await delayed == np.array(3, np.int32).tobytes()
+
+    asyncio.run(run())
+
+
+_PREFERRED = """
+max_batch_size: 8
+dynamic_batching { preferred_batch_size: [ 4, 8 ] max_queue_delay_microseconds: 10000000 }
+"""
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+def test_requests_are_a_batch_once_another_one_has_left(is_cancelled: bool) -> None:
+    """Three requests have more rows than a preferred batch; without the first they are one."""
+
+    async def run() -> None:
+        # They wait for more for 10 s otherwise.
+        async with serving(_PREFERRED, zoo.open_addition()) as version, asyncio.timeout(8):
+            parameters: dict[str, Parameter] = {} if is_cancelled else {"timeout": 100_000}
+            first = asyncio.create_task(version.infer(rows_of(1, **parameters), bytes_of, None))
+            await asyncio.sleep(0)
+            others = [asyncio.create_task(version.infer(rows_of(2), bytes_of, None)) for _ in range(2)]
+            await asyncio.sleep(0)
+            assert version.waiting == 3
+            if is_cancelled:
+                first.cancel()
+            for each in await asyncio.gather(*others):
+                assert len(each) == 2 * 3 * 4
+            with pytest.raises(asyncio.CancelledError if is_cancelled else ServiceError):
+                await first
 
     asyncio.run(run())
 
