@@ -5,7 +5,7 @@ from typing import Final
 from neurald.service.inference.models.job import InferenceJob
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.tensors import InferenceRequest, number_fault
-from neurald.service.inference.repository.queue_policy import Priorities
+from neurald.service.inference.repository.queue_policy import Priorities, QueuePolicy
 
 _TIMEOUT: Final = "timeout"
 _PRIORITY: Final = "priority"
@@ -32,20 +32,30 @@ def set_limits(
         ServiceError: a parameter is not valid.
     """
     job.priority = priority_of(request, priorities)
-    asked_s = asked_time(request)
-    job.has_transport_deadline = timeout_s is not None and (asked_s is None or timeout_s <= asked_s)
-    job.deadline_s = _behind(now_s, earlier(asked_s, timeout_s))
-    # The configured time-out is one of the queue, as in Triton.
-    job.begin_by_s = _behind(now_s, priorities.policy_of(job.priority).timeout_s or None)
+    limit_s, begin_limit_s = times_of(request, timeout_s, priorities.policy_of(job.priority))
+    job.has_transport_deadline = limit_s is not None and limit_s == timeout_s
+    job.deadline_s = _behind(now_s, limit_s)
+    job.begin_by_s = _behind(now_s, begin_limit_s)
 
 
-def asked_time(request: InferenceRequest) -> float | None:
-    """Returns the seconds that a request may take as it says itself; None for no limit.
+def times_of(
+    request: InferenceRequest, timeout_s: float | None, policy: QueuePolicy
+) -> tuple[float | None, float | None]:
+    """Returns how long a request may take, and how long it may wait; None for no limit.
+
+    Args:
+        request, timeout_s: see `set_limits`.
+        policy: that of its priority.
 
     Raises:
         ServiceError: the parameter is not valid.
     """
-    return _number(request, _TIMEOUT, "a number of microseconds") / 1e6 or None
+    asked_s = _number(request, _TIMEOUT, "a number of microseconds") / 1e6 or None
+    # The configured time-out is one of the queue, as in Triton.
+    queue_s = policy.timeout_s or None
+    if policy.allows_shorter:
+        return timeout_s, earlier(asked_s, queue_s)
+    return earlier(asked_s, timeout_s), queue_s
 
 
 def priority_of(request: InferenceRequest, priorities: Priorities) -> int:

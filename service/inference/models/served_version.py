@@ -23,10 +23,10 @@ from neurald.service.inference.models.known_run import SOON_S, BegunRun, KnownRu
 from neurald.service.inference.models.lane import ServedLane
 from neurald.service.inference.models.model_interface import Encode, ModelInterface, NoteRun
 from neurald.service.inference.models.request_limits import (
-    asked_time,
     earlier,
     priority_of,
     set_limits,
+    times_of,
 )
 from neurald.service.inference.models.statistics import FailureReason, Statistics
 from neurald.service.inference.models.worker_pool import WorkerPool
@@ -347,18 +347,20 @@ class ServedVersion:
             ServiceError: the request is not valid.
         """
         priorities = self.settings.priorities
-        priority, limit_s, policy = priorities.default, timeout_s, None
+        priority, limit_s, begin_limit_s = priorities.default, timeout_s, None
         if request is None and timeout_s is None:
             return None
         if request is not None:
             priority = priority_of(request, priorities)
             policy = priorities.policy_of(priority)
-            limit_s = earlier(asked_time(request), timeout_s)
+            limit_s, begin_limit_s = times_of(request, timeout_s, policy)
+            if policy.delays:
+                begin_limit_s = None
         elif priorities.levels:
             return None  # it may have any priority
         if not self._queue.would_be_late(
             limit_s,
-            None if policy is None or policy.delays else policy.timeout_s or None,
+            begin_limit_s,
             priority=priority,
             lanes=self._all_lanes,
             running=self.running,

@@ -225,6 +225,7 @@ def _policy(config: Any) -> QueuePolicy:
         size=config.max_queue_size,
         timeout_s=config.default_timeout_microseconds / 1e6,
         delays=config.timeout_action == config.DELAY,
+        allows_shorter=config.timeout_action == config.DELAY and config.allow_timeout_override,
     )
 
 

@@ -13,11 +13,14 @@ class QueuePolicy(Struct, frozen=True, kw_only=True):
         timeout_s: how long one may wait; 0 for no limit.
         delays: whether one that has waited for this long stays behind others of its priority, and
             is not refused.
+        allows_shorter: whether a request that says how long it may take is delayed when it has
+            waited for that long, if that is sooner. Otherwise it has to end by then.
     """
 
     size: int = 0
     timeout_s: float = 0.0
     delays: bool = False
+    allows_shorter: bool = False
 
 
 class Priorities(Struct, frozen=True, kw_only=True):

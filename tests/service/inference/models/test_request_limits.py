@@ -49,6 +49,18 @@ def test_a_priority_has_a_limit_for_waiting() -> None:
     assert _job(None, {}, priorities).begin_by_s is None
 
 
+@pytest.mark.parametrize(
+    ("configured_s", "microseconds", "begin_by_s"),
+    [(0.0, 500_000, 100.5), (2.0, 500_000, 100.5), (2.0, 5_000_000, 102.0), (2.0, 0, 102.0), (0.0, 0, None)],
+)
+def test_a_request_may_be_delayed_sooner(
+    configured_s: float, microseconds: int, begin_by_s: float | None
+) -> None:
+    policy = QueuePolicy(timeout_s=configured_s, delays=True, allows_shorter=True)
+    job = _job(0.25, {"timeout": microseconds}, Priorities(policy=policy))
+    assert (job.deadline_s, job.has_transport_deadline, job.begin_by_s) == (100.25, True, begin_by_s)
+
+
 @pytest.mark.parametrize("name", ["timeout", "priority"])
 @pytest.mark.parametrize("value", [-1, True, "1", 1.5])
 def test_other_values_are_refused(name: str, value: Parameter) -> None:

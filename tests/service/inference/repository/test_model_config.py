@@ -67,12 +67,14 @@ def test_priorities_have_policies() -> None:
             priority_levels: 3
             default_priority_level: 2
             default_queue_policy { max_queue_size: 7 default_timeout_microseconds: 1000 timeout_action: DELAY }
+            priority_queue_policy { key: 1 value { timeout_action: DELAY allow_timeout_override: true } }
             priority_queue_policy { key: 3 value { max_queue_size: 1 allow_timeout_override: true } }
         }""",
     )
     priorities = settings_of("m", config).priorities
     assert (priorities.levels, priorities.default) == (3, 2)
-    assert priorities.policy_of(1) == QueuePolicy(size=7, timeout_s=0.001, delays=True)
+    assert priorities.policy_of(1) == QueuePolicy(delays=True, allows_shorter=True)
+    assert priorities.policy_of(2) == QueuePolicy(size=7, timeout_s=0.001, delays=True)
     assert priorities.policy_of(3) == QueuePolicy(size=1)
     assert completed(config, "m", LOADED).dynamic_batching.priority_levels == 3
 
