@@ -217,7 +217,6 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/cpu/kernels/int8/epilogue/rescaling.py": "tests/drivers/cpu/kernels/int8/product/test_tiled_product.py",
     "drivers/cpu/kernels/int8/product/results.py": "tests/drivers/cpu/kernels/int8/product/test_tiled_product.py",
     "drivers/cpu/kernels/int8/depthwise/rolling_rows.py": "tests/drivers/cpu/kernels/int8/depthwise/test_depthwise.py",
-    "drivers/cpu/kernels/int8/scheme.py": "tests/drivers/cpu/kernels/int8/product/test_tiled_product.py",
     "drivers/cpu/kernels/int8/select.py": "tests/drivers/cpu/kernels/int8/product/test_tiled_product.py",
     "drivers/cpu/kernels/int8/epilogue/stores.py": "tests/drivers/cpu/kernels/int8/depthwise/test_depthwise.py",
     "drivers/cpu/kernels/int8/packing/transposed_input_packing.py": "tests/drivers/cpu/kernels/int8/packing/test_run_time_panels.py",

@@ -3,7 +3,8 @@
 Registers of 64 bytes are permuted by bytes where the processor has an instruction for that, and by
 words of 16 bits elsewhere. Those of 32 bytes are permuted in halves of 16 bytes, each of which
 holds a sixteenth of the table: the lower four bits of an index choose a byte of each part, and the
-upper four bits choose among these bytes.
+upper four bits choose among these bytes. On 64-bit Arm, instructions look up 16 bytes in a quarter
+of the table, and leave bytes unchanged whose indices are beyond it.
 
 Words are looked up as their lower and upper bytes, where bytes are permuted.
 """
@@ -17,6 +18,8 @@ from neurald.drivers.cpu.target.target import Target
 _ENTRIES = 256
 #: Sizes of registers that can be permuted.
 _LONG_REGISTER, _SHORT_REGISTER = 64, 32
+#: Registers of 64-bit Arm, and those that one of its instructions looks up bytes in.
+_ARM_REGISTER, _QUARTER = 16, 4
 #: 16-bit words of a long register, and bytes of a part of the table.
 _WORDS, _PART = 32, 16
 
@@ -27,7 +30,16 @@ def is_permuted(target: Target, element: str, size_bytes: int) -> bool:
         return target.has_byte_permutes
     if element != "i8" or size_bytes != _ENTRIES:
         return False
-    return target.vector_bytes in (_LONG_REGISTER, _SHORT_REGISTER)
+    return target.vector_bytes in (_LONG_REGISTER, _SHORT_REGISTER) or _has_quarters(target)
+
+
+def is_short(target: Target) -> bool:
+    """Returns True if lookups take few instructions for each register of bytes."""
+    return target.has_byte_permutes or _has_quarters(target)
+
+
+def _has_quarters(target: Target) -> bool:
+    return target.machine == "aarch64"
 
 
 def permuted_lanes(target: Target) -> int:
@@ -52,6 +64,8 @@ def permuted(v: Vector, element: str, pointer: str, indices: str) -> str:
         found = _in_parts(v, "i16", indices, lambda at: _permuted_words(words, table, at))
         return v.cast("trunc", "i16", found, "i8")
     places = v.cast("trunc", "i16", indices, "i8")
+    if _has_quarters(v.target):
+        return _in_parts(v, "i8", places, lambda at: _found_in_quarters(v, pointer, at))
     if v.target.vector_bytes == _SHORT_REGISTER:
         return _in_parts(v, "i8", places, lambda at: _permuted_halves(v, pointer, at))
     whole = Vector(v.code, v.target, _LONG_REGISTER)
@@ -151,6 +165,22 @@ def _permuted_halves(v: Vector, pointer: str, at: str) -> str:
         return v.code.value(f"call {kind} {name}({kind} {table}, {kind} {lower})")
 
     return found(0, len(choices))
+
+
+def _found_in_quarters(v: Vector, pointer: str, at: str) -> str:
+    """Looks up 16 bytes in one quarter of the table after another."""
+    whole = Vector(v.code, v.target, _ARM_REGISTER)
+    kind, found = whole.type("i8"), ""
+    size = _ARM_REGISTER * _QUARTER
+    for first in range(0, _ENTRIES, size):
+        table = [load(whole, "i8", pointer, str(first + _ARM_REGISTER * each)) for each in range(_QUARTER)]
+        if first:
+            at = whole.binary("sub", "i8", at, whole.number("i8", size))
+        name = f"@llvm.aarch64.neon.{'tbx4' if found else 'tbl4'}.v16i8"
+        given = [*([found] if found else []), *table, at]
+        v.code.declarations.add(f"declare {kind} {name}({', '.join([kind] * len(given))})")
+        found = v.code.value(f"call {kind} {name}({', '.join(f'{kind} {each}' for each in given)})")
+    return found
 
 
 def _permuted_words(words: Vector, table: Sequence[str], at: str) -> str:

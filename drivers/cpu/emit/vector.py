@@ -13,6 +13,8 @@ from neurald.drivers.cpu.target.target import Target
 #: Type suffixes of intrinsics.
 SUFFIXES = {"half": "f16", "float": "f32", "double": "f64", "ptr": "p0"}
 _FLOATS = frozenset(("half", "float", "double"))
+_FROM_INTEGERS, _TO_INTEGERS = frozenset(("sitofp", "uitofp")), frozenset(("fptosi", "fptoui"))
+_ARM = "aarch64"
 _SINGLE, _DOUBLE, _BITS = struct.Struct("<f"), struct.Struct("<d"), struct.Struct("<Q")
 
 
@@ -132,6 +134,14 @@ class Vector:
 
     def cast(self, operation: str, source: str, value: str, element: str) -> str:
         """Writes a conversion such as `sext` or `fptosi`."""
+        if self.lanes > 1 and self.target.machine == _ARM:
+            if operation in _FROM_INTEGERS and element == "double" and source != "i64":
+                # LLVM would take the vector apart.
+                value = self.cast("sext" if operation == "sitofp" else "zext", source, value, "i64")
+                source = "i64"
+            elif operation in _TO_INTEGERS and source == "double" and element != "i64":
+                # LLVM would merge bounds of the result into the conversion, element by element.
+                return self.cast("trunc", "i64", self.cast(operation, source, value, "i64"), element)
         return self.code.value(f"{operation} {self.type(source)} {value} to {self.type(element)}")
 
     def bitcast(self, source: str, value: str, element: str) -> str:

@@ -17,7 +17,7 @@ from neurald.drivers.compiler.ir.kernel import Kernel, op_cost
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import rewrite, substitute, walk
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.cpu.emit.byte_tables import is_permuted, permuted_lanes
+from neurald.drivers.cpu.emit.byte_tables import is_permuted, is_short, permuted_lanes
 from neurald.drivers.cpu.emit.op_table import stored
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.records import replace
@@ -25,7 +25,7 @@ from neurald.hal.records import replace
 _BYTES = (Scalar.INT8, Scalar.UINT8)
 _ENTRIES = 256
 #: Cost of a lookup in additions: in registers, gathered from memory, of 32 bytes in registers at
-#: once, and of 64.
+#: once, and with few instructions.
 _PERMUTED_WEIGHT, _GATHERED_WEIGHT, _WORDS_WEIGHT, _BYTES_WEIGHT = 12, 40, 8, 4
 #: Smallest cost of a function of constants that is precomputed, in additions, and the largest
 #: result. Larger ones take longer to load than to compute.
@@ -43,13 +43,13 @@ def use_lookup_tables(kernel: Kernel, target: Target, evaluate: Evaluate = evalu
     """
     sources = _Sources(kernel)
     is_quick = is_permuted(target, stored(Scalar.INT8), _ENTRIES)
-    fits = target.has_byte_permutes or permuted_lanes(target) <= 2 * target.lanes(Scalar.INT32.size_bytes)
+    fits = is_short(target) or permuted_lanes(target) <= 2 * target.lanes(Scalar.INT32.size_bytes)
     if kernel.contraction is not None:
         # What follows a contraction computes a register of 32-bit numbers at a time.
         is_quick = is_quick and fits
     least = _PERMUTED_WEIGHT if is_quick else _GATHERED_WEIGHT
     if is_quick and fits and kernel.contraction is None:
-        least = _BYTES_WEIGHT if target.has_byte_permutes else _WORDS_WEIGHT
+        least = _BYTES_WEIGHT if is_short(target) else _WORDS_WEIGHT
 
     def found(expression: Expression) -> Expression | None:
         """Returns the number that an expression is a function of, if replacing it is worthwhile."""

@@ -24,7 +24,9 @@ class Target(Struct, frozen=True, kw_only=True):
         vector_bytes: size of a vector register.
         registers: number of vector registers.
         has_fma: True if a × b + c is one instruction.
-        has_byte_dots: True if there are dot products of four unsigned by four signed bytes.
+        has_byte_dots: True if there are dot products of four unsigned by four signed bytes, or of
+            signed ones.
+        has_signed_dots: True if both factors of these are signed.
         has_short_dots: True if there are dot products of two by two signed 16-bit values.
         has_half: True if there are conversions from and to float16.
         has_byte_permutes: True if an instruction chooses bytes from two registers (AVX-512 VBMI).
@@ -42,6 +44,7 @@ class Target(Struct, frozen=True, kw_only=True):
     registers: int
     has_fma: bool
     has_byte_dots: bool = False
+    has_signed_dots: bool = False
     has_short_dots: bool = False
     has_half: bool
     needs: frozenset[str]
@@ -137,6 +140,19 @@ TARGETS: Mapping[str, Target] = {
             has_byte_dots=True,
             has_half=True,
             needs=frozenset(("asimd", "asimddp", "i8mm")),
+            machine="aarch64",
+        ),
+        Target(
+            name="aarch64dotprod",
+            cpu="",
+            features="+neon,+dotprod",
+            vector_bytes=16,
+            registers=32,
+            has_fma=True,
+            has_byte_dots=True,
+            has_signed_dots=True,
+            has_half=True,
+            needs=frozenset(("asimd", "asimddp")),
             machine="aarch64",
         ),
         Target(

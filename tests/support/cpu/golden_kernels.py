@@ -90,10 +90,10 @@ def attention() -> tuple[Kernel, ...]:
     return merge_attention(fused, lambda _: True).kernels
 
 
-def _convolved(
+def convolved(
     source: Shape, weights: Shape, output: Shape, **window: tuple[object, ...]
 ) -> tuple[Kernel, ...]:
-    """A convolution with a bias and a ReLU; depthwise if the weights have three dimensions."""
+    """Returns a convolution with a bias and a ReLU; depthwise if weights have three dimensions."""
     builder = GraphBuilder()
     image, factors = builder.input(*source), builder.weights(*weights)
     convolve = builder.convolution if len(weights) == 4 else builder.depthwise_convolution
@@ -108,17 +108,17 @@ def _convolved(
 
 def convolution() -> tuple[Kernel, ...]:
     """A 3 × 3 convolution with stride 2 and a ReLU."""
-    return _convolved((1, 9, 9, 3), (16, 3, 3, 3), (1, 4, 4, 16), stride=(2, 2))
+    return convolved((1, 9, 9, 3), (16, 3, 3, 3), (1, 4, 4, 16), stride=(2, 2))
 
 
 def winograd() -> tuple[Kernel, ...]:
     """A 3 × 3 convolution with stride 1 that is computed by Winograd's algorithm."""
-    return _convolved((1, 28, 28, 32), (32, 3, 3, 32), (1, 28, 28, 32), padding=((1, 1), (1, 1)))
+    return convolved((1, 28, 28, 32), (32, 3, 3, 32), (1, 28, 28, 32), padding=((1, 1), (1, 1)))
 
 
 def depthwise() -> tuple[Kernel, ...]:
     """A 3 × 3 depthwise convolution."""
-    return _convolved((1, 6, 6, 8), (3, 3, 8), (1, 6, 6, 8), padding=((1, 1), (1, 1)))
+    return convolved((1, 6, 6, 8), (3, 3, 8), (1, 6, 6, 8), padding=((1, 1), (1, 1)))
 
 
 def matrix_product() -> tuple[Kernel, ...]:

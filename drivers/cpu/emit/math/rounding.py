@@ -58,11 +58,15 @@ def saturated(
     """
     lowest = -(2 ** (bits - 1)) if is_signed else 0
     beyond = 2 ** (bits - 1) if is_signed else 2**bits
+    is_inside = bounds is not None and bounds[0] >= lowest and bounds[1] < beyond
+    if v.target.machine == "aarch64":
+        limits = None if is_inside else (lowest, beyond - 1)
+        return _saturated_by_instruction(v, element, x, bits, is_signed=is_signed, limits=limits)
     width = max(bits, 32)
     kind = f"i{width}"
     zero = v.number(element, 0.0)
     convert = "fptosi" if is_signed or bits < 32 else "fptoui"
-    if bounds is not None and bounds[0] >= lowest and bounds[1] < beyond:
+    if is_inside:
         if bits < width and has_wide_floats(v, element):
             # NaN becomes -2^31, whose low bits are 0.
             return resized(v, (kind, truncated(v, x)), f"i{bits}")
@@ -79,6 +83,32 @@ def saturated(
         result = v.select(is_large, kind, v.number(kind, beyond - 1), result)
         result = v.select(is_small, kind, v.number(kind, lowest), result)
     return result if bits == width else v.cast("trunc", kind, result, f"i{bits}")
+
+
+def _saturated_by_instruction(
+    v: Vector, element: str, x: str, bits: int, *, is_signed: bool, limits: tuple[int, int] | None
+) -> str:
+    """Converts as `saturated` does, with NEON's conversions to integers as wide as the float.
+
+    Args:
+        v, element, x, bits, is_signed: see `saturated`.
+        limits: the range of the integer; None if `x` does not exceed it.
+    """
+    if element == "float" and bits > 32:
+        element, x = "double", v.cast("fpext", "float", x, "double")
+    width = 32 if element == "float" else 64
+    kind, is_wide = f"i{width}", bits == width
+    prefix = "fptosi" if is_signed or not is_wide else "fptoui"
+    shape = "" if v.lanes == 1 else f"v{v.lanes}"
+    name = f"@llvm.{prefix}.sat.{shape}{kind}.{shape}{'f32' if element == 'float' else 'f64'}"
+    v.code.declarations.add(f"declare {v.type(kind)} {name}({v.type(element)})")
+    result = v.code.value(f"call {v.type(kind)} {name}({v.type(element)} {x})")
+    if is_wide:
+        return result
+    if limits is not None:
+        result = v.call("llvm.smax", kind, result, v.number(kind, limits[0]))
+        result = v.call("llvm.smin", kind, result, v.number(kind, limits[1]))
+    return v.cast("trunc", kind, result, f"i{bits}")
 
 
 def half_to_float(v: Vector, bits: str) -> str:

@@ -291,7 +291,7 @@ def max_pixels(scheme: Scheme, vectors: int) -> int:
     """Returns the maximum number of positions per tile, by registers."""
     if scheme.has_tiles:
         return TILE_ROWS * _POSITION_TILES[vectors]
-    return max(1, (scheme.target.registers - scheme.spare_registers) // vectors - 1)
+    return max(1, (scheme.target.registers - scheme.spare_registers) // vectors - scheme.weights_registers)
 
 
 def plan_of(product: WindowedProduct, scheme: Scheme, *, is_direct: bool) -> ProductPlan:

@@ -5,21 +5,28 @@ a vector. Weights are vectors of words, with another channel in each lane. One s
 element by element and adds the products of a word to the 32-bit sum of its lane.
 """
 
+from collections.abc import Iterable
+
 import numpy as np
 from msgspec import Struct
 
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.target.target import Target
 
 WORD_BYTES = 4
+#: Registers for words of inputs that LLVM loads ahead where no instruction multiplies by memory.
+#: With fewer, it moves sums to other registers or to the stack.
+_WORD_REGISTERS = 6
 
 
 class Scheme(Struct, frozen=True, kw_only=True):
     """Elements multiplied by a step.
 
-    Bytes are unsigned inputs and signed weights. Otherwise elements are signed 16-bit values
-    without zero points ("halves"); products of bytes, and sums of two, are exact in them.
+    Bytes of weights are signed, those of inputs as the target's instructions take them. Otherwise
+    elements are signed 16-bit values without zero points ("halves"); products of bytes, and sums of
+    two, are exact in them.
 
     Attributes:
         target: the target of the code.
@@ -77,46 +84,120 @@ class Scheme(Struct, frozen=True, kw_only=True):
         return 1.0 if self.target.vector_bytes > 16 else 1.5
 
     @property
+    def has_signed_inputs(self) -> bool:
+        """True if inputs are signed."""
+        return not self.is_bytes or self.target.has_signed_dots
+
+    def shift_of(self, kind: Scalar) -> int:
+        """Returns what is added to stored bytes of inputs before they are multiplied."""
+        if not self.is_bytes or self.has_signed_inputs == (kind is Scalar.INT8):
+            return 0
+        return -128 if self.has_signed_inputs else 128
+
+    @property
     def spare_registers(self) -> int:
         """Number of registers needed besides sums and weights."""
+        if self.target.machine == "aarch64":
+            return _WORD_REGISTERS
         return 1 if self.is_one_step else 2
 
-    def step(self, code: Instructions, total: str, inputs: str, weights: str) -> str:
-        """Computes the sums after a step; all are vectors of i32."""
+    @property
+    def weights_registers(self) -> int:
+        """Number of registers that a vector of weights takes while it is multiplied."""
+        return self.group if self.multiplies_by_element else 1
+
+    @property
+    def multiplies_by_element(self) -> bool:
+        """True if a step multiplies vectors by the elements of a word, one after another."""
+        return self.target.machine == "aarch64" and not self.is_one_step
+
+    def broadcast(self, code: Instructions, word: str) -> str:
+        """Returns a word as inputs of `step` that are broadcast."""
+        v = Vector(code, self.target, self.lanes)
+        if self.multiplies_by_element:
+            # Only the first lane is used.
+            return code.fresh(f"insertelement {v.type('i32')} poison, i32 {word}, i64 0")
+        return v.splat("i32", word)
+
+    def step(
+        self, code: Instructions, total: str, inputs: str, weights: str, *, is_broadcast: bool = False
+    ) -> str:
+        """Computes the sums after a step; all are vectors of i32.
+
+        Args:
+            code: receives the instructions.
+            total: the sums before.
+            inputs, weights: the words to multiply.
+            is_broadcast: True if the inputs are a word that `broadcast` returned.
+        """
         v = Vector(code, self.target, self.lanes)
         parts = Vector(code, self.target, self.lanes * self.group)
         whole, element = v.type("i32"), parts.type(self.element)
         first, second = (code.value(f"bitcast {whole} {each} to {element}") for each in (inputs, weights))
         if self.is_one_step:
             if self.target.machine == "aarch64":
-                name = "@llvm.aarch64.neon.usdot.v4i32.v16i8"
+                name = f"@llvm.aarch64.neon.{'sdot' if self.has_signed_inputs else 'usdot'}.v4i32.v16i8"
             else:
                 name = f"@llvm.x86.avx512.{'vpdpbusd' if self.is_bytes else 'vpdpwssd'}.512"
             code.declarations.add(f"declare {whole} {name}({whole}, {element}, {element})")
             return code.fresh(f"call {whole} {name}({whole} {total}, {element} {first}, {element} {second})")
+        if self.multiplies_by_element and is_broadcast:
+            return self._add_by_element(code, total, first, second)
         known = _PAIR_SUMS.get(self.target.name)
         if known is not None:
             code.declarations.add(f"declare {whole} {known}({element}, {element})")
             products = code.fresh(f"call {whole} {known}({element} {first}, {element} {second})")
+        elif self.multiplies_by_element:
+            products = self._sums_of_pairs(code, first, second)
         else:
             products = self._pair_sums(code, first, second)
         return code.fresh(f"add {whole} {total}, {products}")
 
+    def _add_by_element(self, code: Instructions, total: str, word: str, weights: str) -> str:
+        """Adds the products with each element of a word.
+
+        NEON multiplies vectors by an element of another one, and adds the products to the sums.
+        """
+        kind = f"<{self.lanes} x i32>"
+        for parity in (0, 1):
+            factor = self._halves(code, word, [parity] * self.lanes)
+            column = self._halves(code, weights, range(parity, 2 * self.lanes, 2))
+            total = code.fresh(f"add {kind} {total}, {code.fresh(f'mul {kind} {factor}, {column}')}")
+        return total
+
+    def _sums_of_pairs(self, code: Instructions, first: str, second: str) -> str:
+        """Adds neighbouring products, for which NEON has an instruction."""
+        kind, product = f"<{self.lanes} x i32>", f"<{2 * self.lanes} x i32>"
+        wide = [code.fresh(f"sext <{2 * self.lanes} x i16> {each} to {product}") for each in (first, second)]
+        products = code.fresh(f"mul {product} {wide[0]}, {wide[1]}")
+        parts = [
+            code.fresh(
+                f"shufflevector {product} {products}, {product} poison, "
+                f"<{self.lanes} x i32> <{_listed(range(parity, 2 * self.lanes, 2))}>"
+            )
+            for parity in (0, 1)
+        ]
+        return code.fresh(f"add {kind} {parts[0]}, {parts[1]}")
+
     def _pair_sums(self, code: Instructions, first: str, second: str) -> str:
         """Adds the products of even and odd elements, in a form that LLVM can match."""
-        v = Vector(code, self.target, self.lanes)
-        element, half = f"<{2 * self.lanes} x i16>", v.type("i16")
-        products = []
+        kind, products = f"<{self.lanes} x i32>", []
         for parity in (0, 1):
-            picked = ", ".join(f"i32 {2 * lane + parity}" for lane in range(self.lanes))
-            factors = []
-            for name in (first, second):
-                part = code.fresh(
-                    f"shufflevector {element} {name}, {element} poison, <{self.lanes} x i32> <{picked}>"
-                )
-                factors.append(code.fresh(f"sext {half} {part} to {v.type('i32')}"))
-            products.append(code.fresh(f"mul {v.type('i32')} {factors[0]}, {factors[1]}"))
-        return code.fresh(f"add {v.type('i32')} {products[0]}, {products[1]}")
+            factors = [self._halves(code, each, range(parity, 2 * self.lanes, 2)) for each in (first, second)]
+            products.append(code.fresh(f"mul {kind} {factors[0]}, {factors[1]}"))
+        return code.fresh(f"add {kind} {products[0]}, {products[1]}")
+
+    def _halves(self, code: Instructions, elements: str, picked: Iterable[int]) -> str:
+        """Returns these elements of a vector of i16 as a vector of i32."""
+        element = f"<{2 * self.lanes} x i16>"
+        part = code.fresh(
+            f"shufflevector {element} {elements}, {element} poison, <{self.lanes} x i32> <{_listed(picked)}>"
+        )
+        return code.fresh(f"sext <{self.lanes} x i16> {part} to <{self.lanes} x i32>")
+
+
+def _listed(picked: Iterable[int]) -> str:
+    return ", ".join(f"i32 {each}" for each in picked)
 
 
 #: Intrinsics that add products of pairs of 16-bit values, by target.

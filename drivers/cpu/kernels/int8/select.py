@@ -39,7 +39,6 @@ from neurald.drivers.cpu.kernels.int8.packing.panels import (
     panel_bytes,
     reach_of,
     skips_many,
-    unsigned_shift,
     weights_of,
 )
 from neurald.drivers.cpu.kernels.int8.packing.run_time_panels import RightMatrix
@@ -130,7 +129,7 @@ def _product(
 ) -> Routine | None:
     source = product.source
     scheme = _scheme(source, target)
-    weights = weights_of(factors, source=source.type, zeros=zeros, is_bytes=scheme.is_bytes)
+    weights = weights_of(factors, source=source.type, zeros=zeros, scheme=scheme)
     if not _is_exact(weights.largest, source.type, zeros[0]):
         return None
     few = dot_products.routine(kernel, product, scheme, weights, zeros[0])
@@ -154,7 +153,7 @@ def _product(
     starts = weights.starts
     if plan.is_signed:
         # They are for bytes that were made unsigned.
-        starts = starts + unsigned_shift(source.type) * weights.factors.sum(axis=-1, dtype=np.int64)
+        starts = starts + scheme.shift_of(source.type) * weights.factors.sum(axis=-1, dtype=np.int64)
     panels = packed(
         plan,
         weights,
@@ -182,7 +181,7 @@ def _plan(
     With tile registers, signed bytes may be multiplied in place, see `ProductPlan.is_signed`.
     """
     kind = product.type
-    is_direct = kind is Scalar.UINT8 if scheme.is_bytes else kind is Scalar.INT16 and not zero
+    is_direct = not scheme.shift_of(kind) if scheme.is_bytes else kind is Scalar.INT16 and not zero
     run = product.depth * (product.columns.taps if product.columns.dilation == 1 else 1)
     is_direct = is_direct and not (has_sums and run % scheme.target.vector_bytes)
     plan = plan_of(product, scheme, is_direct=is_direct)
@@ -223,7 +222,7 @@ def _product_of_matrices(
     plan = replace(plan, images=batches, shares_panels=False)
     if is_transposed:
         plan = transposed_plan(plan)
-    padding = zeros[0] + unsigned_shift(source.type) if scheme.is_bytes else 0
+    padding = zeros[0] + scheme.shift_of(source.type) if scheme.is_bytes else 0
     starts = np.full((1, channels), right.start(padding, scheme), np.int64)
     heads = packed_heads(
         plan,
@@ -316,7 +315,7 @@ def _depthwise(kernel: Kernel, node: DepthwiseConvolution, constant: Array, targ
         return None
     padding, parts, starts = 0, factors[None], np.zeros(channels, np.int64)
     if scheme.is_bytes:
-        padding = node.input_zero + unsigned_shift(node.input.type)
+        padding = node.input_zero + scheme.shift_of(node.input.type)
         starts = -padding * flat.sum(axis=0)
         if factors.min() < -128 or factors.max() > 127:
             # Splits each weight into two bytes.

@@ -272,7 +272,7 @@ def _transformed(node: Convolution, plan: ProductPlan, *, in_pairs: bool) -> Val
     constant = node.weights.constant
     assert constant is not None  # noqa: S101 - implied by the plan
     points = transformed_weights(constant, node.weights_zero)
-    factors = weights_of(points, source=Scalar.INT16, zeros=(0, 0), is_bytes=False)
+    factors = weights_of(points, source=Scalar.INT16, zeros=(0, 0), scheme=plan.scheme)
     none = np.zeros((0, POINTS, len(constant)), np.int64)
     found = packed(plan, factors, factors.starts, none, node.weights.name, in_pairs=in_pairs).constant
     assert found is not None  # noqa: S101 - it is a constant

@@ -42,5 +42,7 @@ def test_words_are_looked_up_where_bytes_are_permuted() -> None:
 
 
 def test_as_many_are_looked_up_at_once_as_a_register_holds() -> None:
-    lanes = {name: permuted_lanes(TARGETS[name]) for name in _TARGETS}
-    assert lanes == {"amx": 64, "avx512vbmi": 64, "avx512vnni": 32, "avx512": 32, "avx2": 32}
+    lanes = {name: permuted_lanes(TARGETS[name]) for name in _TARGETS if name != "generic"}
+    arm = {name: 16 for name, target in TARGETS.items() if target.machine == "aarch64" and name in lanes}
+    assert "aarch64" in arm
+    assert lanes == {"amx": 64, "avx512vbmi": 64, "avx512vnni": 32, "avx512": 32, "avx2": 32} | arm

@@ -85,7 +85,8 @@ def test_targets_of_other_architectures_are_not_chosen(monkeypatch: pytest.Monke
 
 def test_a_named_target(monkeypatch: pytest.MonkeyPatch) -> None:
     on(monkeypatch, "aarch64", ARM - {"i8mm"})
-    assert chosen() == chosen("aarch64") == "aarch64"
+    assert chosen() == chosen("aarch64dotprod") == "aarch64dotprod"
+    assert chosen("aarch64") == "aarch64"
     with pytest.raises(BadData, match="this processor lacks i8mm"):
         chosen("aarch64i8mm")
     with pytest.raises(BadData, match="expected one of amx, avx512vbmi"):

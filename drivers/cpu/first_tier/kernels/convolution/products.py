@@ -65,13 +65,16 @@ def _product(target: Target, kind: Products, form: ProductForm) -> Unit:
             loop.results = list(loop.carried)
             for row, source in enumerate(sources):
                 at = code.fresh(f"getelementptr {term}, ptr {source}, i64 {loop.index}")
-                factor = v.splat(term, kernel.loaded(term, at, size_bytes(element)))
+                loaded = kernel.loaded(term, at, size_bytes(element))
+                factor = v.splat(term, loaded) if kind.is_float else scheme.broadcast(code, loaded)
                 for n, column in enumerate(columns):
                     each = row * vectors + n
                     if kind.is_float:
                         loop.results[each] = v.fma("float", factor, column, loop.results[each])
                     else:
-                        loop.results[each] = scheme.step(code, loop.results[each], factor, column)
+                        loop.results[each] = scheme.step(
+                            code, loop.results[each], factor, column, is_broadcast=True
+                        )
         return loop.results
 
     def write_tile(batch: str, panel: str, first: str) -> None:

@@ -83,7 +83,8 @@ class ElementPacking(Struct, frozen=True, kw_only=True):
         """Converts stored values to the scheme's form."""
         kind = self.type
         if self.scheme.is_bytes:
-            return v.binary("xor", "i8", value, v.number("i8", -128)) if kind is Scalar.INT8 else value
+            is_changed = bool(self.scheme.shift_of(kind))
+            return v.binary("xor", "i8", value, v.number("i8", -128)) if is_changed else value
         if kind.size_bytes == 1:
             value = v.cast("sext" if kind is Scalar.INT8 else "zext", "i8", value, "i16")
         return v.binary("sub", "i16", value, v.number("i16", self.zero)) if self.zero else value

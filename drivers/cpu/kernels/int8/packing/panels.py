@@ -15,7 +15,7 @@ from neurald.drivers.compiler.analysis.interpreter import Array
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.kernels.int8.plan import ProductPlan
-from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES
+from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES, Scheme
 
 HEAD_BYTES = 128
 #: Offset of the factor in the head.
@@ -50,36 +50,31 @@ class QuantizedWeights(Struct, frozen=True, kw_only=True):
     largest: Array
 
 
-def unsigned_shift(kind: Scalar) -> int:
-    """Returns the offset that makes stored values unsigned bytes."""
-    return 128 if kind is Scalar.INT8 else 0
-
-
 def reach_of(kind: Scalar, zero: int) -> int:
     """Returns the largest magnitude of a type's values less their zero point."""
     limits = np.iinfo(kind.dtype.name)
     return max(int(limits.max) - zero, zero - int(limits.min))
 
 
-def weights_of(factors: Array, *, source: Scalar, zeros: tuple[int, int], is_bytes: bool) -> QuantizedWeights:
+def weights_of(factors: Array, *, source: Scalar, zeros: tuple[int, int], scheme: Scheme) -> QuantizedWeights:
     """Converts weights to a scheme's form.
 
     Args:
         factors: (groups, channels, terms), as stored.
         source: type of inputs.
         zeros: zero points of inputs and weights.
-        is_bytes: see `Scheme`.
+        scheme: the scheme.
     """
     # Differences of bytes fit in 16 bits; their sums do not.
     exact = factors.astype(np.int16) - np.int16(zeros[1])
     largest = reach_of(source, zeros[0]) * np.abs(exact).sum(axis=-1, dtype=np.int64)
-    if not is_bytes:
+    if not scheme.is_bytes:
         starts = np.zeros(exact.shape[:2], np.int64)
         return QuantizedWeights(factors=exact, starts=starts, sums=0, padding=0, largest=largest)
     low, high = (int(exact.min(initial=0)), int(exact.max(initial=0)))
     # Weights that fit in a signed byte need no offset.
     taken = 0 if low >= -128 and high <= 127 else low + 128
-    padding = zeros[0] + unsigned_shift(source)
+    padding = zeros[0] + scheme.shift_of(source)
     bytes_ = exact - np.int16(taken)
     starts = -padding * exact.sum(axis=-1, dtype=np.int64)
     return QuantizedWeights(factors=bytes_, starts=starts, sums=taken, padding=padding, largest=largest)

@@ -40,7 +40,9 @@ class TransposedInputPacker:
 
     def __init__(self, code: Instructions, layout: BlockLayout, *, source: str, zero: int) -> None:
         self._code, self._layout, self._source = code, layout, source
-        self._packing = WordPacking(scheme=layout.scheme, type=layout.type, zero=zero, is_signed=False)
+        self._packing = WordPacking(
+            scheme=layout.scheme, type=layout.type, zero=zero, is_signed=layout.scheme.has_signed_inputs
+        )
 
     def write(self, image: str, begin: str, end: str) -> str:
         """Packs the inputs for a matrix's positions from `begin` to before `end`.

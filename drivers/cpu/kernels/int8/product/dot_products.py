@@ -14,7 +14,7 @@ from neurald.drivers.cpu.kernels.common.addressing import address, multiple, tot
 from neurald.drivers.cpu.kernels.common.function import arguments_with
 from neurald.drivers.cpu.kernels.common.product import WindowedProduct
 from neurald.drivers.cpu.kernels.gemm import dot_products
-from neurald.drivers.cpu.kernels.int8.packing.panels import QuantizedWeights, unsigned_shift
+from neurald.drivers.cpu.kernels.int8.packing.panels import QuantizedWeights
 from neurald.drivers.cpu.kernels.int8.scheme import Scheme
 from neurald.drivers.cpu.target.routine import Routine
 
@@ -66,8 +66,8 @@ class _QuantizedDotOperands:
         at = address(code, pointer, multiple(code, begin, source.size_bytes))
         loaded = code.fresh(f"load {v.type(stored(source))}, ptr {at}, align {source.size_bytes}")
         if scheme.is_bytes:
-            shift = unsigned_shift(source)
-            value = v.binary("xor", "i8", loaded, v.number("i8", -shift)) if shift else loaded
+            is_changed = bool(scheme.shift_of(source))
+            value = v.binary("xor", "i8", loaded, v.number("i8", -128)) if is_changed else loaded
         else:
             value = loaded
             if source.size_bytes == 1:

@@ -391,13 +391,13 @@ class QuantizedMicroKernel:
         self, code: Instructions, totals: list[str], source: str, columns: Sequence[str], step: int
     ) -> list[str]:
         """Adds the products of a word of every window and vectors of weights."""
-        v, results = self._vector(code), []
+        results = []
         for number, offset in enumerate(self._offsets):
             at = address(code, source, str(offset + step * WORD_BYTES))
-            word = v.splat("i32", code.fresh(f"load i32, ptr {at}, align 1"))
+            word = self._scheme.broadcast(code, code.fresh(f"load i32, ptr {at}, align 1"))
             for each, column in enumerate(columns):
                 total = totals[number * self._plan.vectors + each]
-                results.append(self._scheme.step(code, total, word, column))
+                results.append(self._scheme.step(code, total, word, column, is_broadcast=True))
         return results
 
 

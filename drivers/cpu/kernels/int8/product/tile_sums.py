@@ -290,10 +290,10 @@ class _TileSums:
         ]
         for position, (number, after) in enumerate(self._places):
             at = self._after(addresses[number], after)
-            word = self._vector.splat("i32", code.fresh(f"load i32, ptr {at}, align 1"))
+            word = form.scheme.broadcast(code, code.fresh(f"load i32, ptr {at}, align 1"))
             for each, column in enumerate(columns):
                 place = position * form.vectors + each
-                totals[place] = form.scheme.step(code, totals[place], word, column)
+                totals[place] = form.scheme.step(code, totals[place], word, column, is_broadcast=True)
         addresses[:] = [address(code, each, str(WORD_BYTES)) for each in addresses]
         streams[0] = address(code, weights, str(form.vectors * self._register))
 

@@ -17,7 +17,7 @@ from neurald.drivers.cpu.kernels.common.addressing import address, multiple, tot
 from neurald.drivers.cpu.kernels.common.work_items import each_rectangle
 from neurald.drivers.cpu.kernels.int8.epilogue.epilogue import QuantizedEpilogue
 from neurald.drivers.cpu.kernels.int8.packing.input_packing import InputPacker
-from neurald.drivers.cpu.kernels.int8.packing.panels import HEAD_BYTES, panel_bytes, unsigned_shift
+from neurald.drivers.cpu.kernels.int8.packing.panels import HEAD_BYTES, panel_bytes
 from neurald.drivers.cpu.kernels.int8.packing.run_time_panels import RightMatrix, RunTimePanels
 from neurald.drivers.cpu.kernels.int8.packing.transposed_input_packing import TransposedInputPacker
 from neurald.drivers.cpu.kernels.int8.plan import ProductPlan
@@ -86,7 +86,7 @@ class TiledProductWriter:
         self._right = right
         self._panels: RunTimePanels | None = None
         if right is not None:
-            padding = zero + unsigned_shift(plan.product.type) if plan.scheme.is_bytes else 0
+            padding = zero + plan.scheme.shift_of(plan.product.type) if plan.scheme.is_bytes else 0
             self._panels = RunTimePanels(
                 self.code,
                 plan,
