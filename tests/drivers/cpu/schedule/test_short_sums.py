@@ -196,7 +196,7 @@ def test_a_byte_that_is_computed_from_the_other_one_counts_as_a_number() -> None
 @sweep("target", [_NO_TABLES, _TABLES, _WORDS], ids=lambda target: target.name)
 @sweep("scales", [(0.05, 0.03, 0.075), (0.25, 0.5, 1.0), (0.1, 0.1, 0.2)])
 def test_sums_with_constant_bytes(scales: tuple[float, float, float], target: Target) -> None:
-    """What becomes of the constants is not precomputed before the sum is replaced."""
+    """Operations on the constants are not computed in advance before the sum is replaced."""
     channels = np.random.default_rng(3).integers(-128, 128, 7).astype(np.int8)
     value, known = Value((256,), Scalar.INT8), Value((7,), Scalar.INT8, channels)
     axes = (axis(256), axis(7))

@@ -99,7 +99,7 @@ class _Attack:
 
     @property
     def completed(self) -> int:
-        """How many repeated runs the worker has completed."""
+        """Returns the number of repeated runs that the worker has completed."""
         return int(self._words[COMPLETION[0]])
 
     def close(self) -> None:
