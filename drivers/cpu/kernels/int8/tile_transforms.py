@@ -49,9 +49,20 @@ def transformed_weights(weights: Array, zero: int) -> Array:
 
 @cache
 def pixels_subroutine(
-    kind: Scalar, target: Target, lanes: int, depth: int, distance: int, *, has_zero: bool
+    kind: Scalar,
+    target: Target,
+    lanes: int,
+    depth: int,
+    distance: int,
+    *,
+    has_zero: bool,
+    is_inside: bool,
 ) -> Subroutine:
     """Returns the function that transforms the pixels of a tile.
+
+    Its arguments are the address of the first pixel, the destination, and the width of the image;
+    unless all pixels are inside of the image, also the address of a pixel outside, row and column
+    of the first pixel, and the height; and the zero point, if there is one.
 
     Args:
         kind: the type of the pixels.
@@ -60,35 +71,31 @@ def pixels_subroutine(
         depth: number of channels.
         distance: of the transformed pixels at two points, in bytes.
         has_zero: whether the pixels have a zero point.
+        is_inside: True if all pixels are inside of the image.
     """
-    parameters = [
-        ("ptr", "%source"),
-        ("ptr", "%outside"),
-        ("ptr", "%to"),
-        *(("i64", f"%{each}") for each in ("row", "column", "height", "width")),
-    ]
+    parameters = [("ptr", "%source"), ("ptr", "%to"), ("i64", "%width")]
+    if not is_inside:
+        parameters.append(("ptr", "%outside"))
+        parameters += (("i64", f"%{each}") for each in ("row", "column", "height"))
     if has_zero:
         parameters.append(("i16", "%zero"))
     code = Instructions(name for _, name in parameters)
     v = Vector(code, target, lanes)
-    # Negative indices are large when unsigned.
-    rows, columns = (
-        [code.value(f"icmp ult i64 {total(code, first, str(each))}, {length}") for each in range(_PIXELS)]
-        for first, length in (("%row", "%height"), ("%column", "%width"))
-    )
     line_bytes = code.value(f"mul i64 %width, {depth}")
-    pixels = []
-    for row, is_row in enumerate(rows):
-        line = address(code, "%source", code.value(f"mul i64 {line_bytes}, {row}"))
-        for column, is_column in enumerate(columns):
-            is_inside = code.value(f"and i1 {is_row}, {is_column}")
-            pixel = address(code, line, str(column * depth))
-            pixels.append(code.value(f"select i1 {is_inside}, ptr {pixel}, ptr %outside"))
+    lines = [address(code, "%source", code.value(f"mul i64 {line_bytes}, {row}")) for row in range(_PIXELS)]
+    chosen = None if is_inside else _chosen_pixels(code, lines, depth)
     zero = v.splat("i16", "%zero") if has_zero else None
     with code.loop("0", str(depth), step=lanes) as loop:
+        if chosen is not None:
+            places = [address(code, each, loop.index) for each in chosen]
+        else:
+            starts = [address(code, each, loop.index) for each in lines]
+            places = [
+                address(code, each, str(column * depth)) for each in starts for column in range(_PIXELS)
+            ]
         values = []
-        for each in pixels:
-            stored = code.fresh(f"load {v.type('i8')}, ptr {address(code, each, loop.index)}, align 1")
+        for place in places:
+            stored = code.fresh(f"load {v.type('i8')}, ptr {place}, align 1")
             value = v.cast("sext" if kind is Scalar.INT8 else "zext", "i8", stored, "i16")
             values.append(value if zero is None else v.binary("sub", "i16", value, zero))
         to = address(code, "%to", multiple(code, loop.index, HALF_BYTES))
@@ -96,6 +103,22 @@ def pixels_subroutine(
             place = address(code, to, str(number * distance))
             code.effect(f"store {v.type('i16')} {value}, ptr {place}, align {HALF_BYTES}")
     return subroutine_of(code, parameters)
+
+
+def _chosen_pixels(code: Instructions, lines: Sequence[str], depth: int) -> list[str]:
+    """Returns the addresses of a tile's pixels, or that of the one outside of the image."""
+    # Negative indices are large when unsigned.
+    rows, columns = (
+        [code.value(f"icmp ult i64 {total(code, first, str(each))}, {length}") for each in range(_PIXELS)]
+        for first, length in (("%row", "%height"), ("%column", "%width"))
+    )
+    pixels = []
+    for line, is_row in zip(lines, rows, strict=True):
+        for column, is_column in enumerate(columns):
+            is_inside = code.value(f"and i1 {is_row}, {is_column}")
+            pixel = address(code, line, str(column * depth))
+            pixels.append(code.value(f"select i1 {is_inside}, ptr {pixel}, ptr %outside"))
+    return pixels
 
 
 @cache

@@ -64,10 +64,11 @@ _GAP_BYTES = 64
 _MAX_TILES = 14
 #: Cycles of a step for each vector of sums, of storing one, and of a register tile besides.
 _STEP_CYCLES, _STORE_CYCLES, _CALL_CYCLES = 0.6, 1.0, 20.0
-#: Cycles of a tile's transformations per vector of pixels, and per vector of sums with its results.
-_PIXEL_CYCLES, _RESULT_CYCLES = 115.0, 140.0
+#: Cycles of a tile's transformations per vector of pixels, and of half as many channels; what they
+#: take longer if pixels may be outside of the image; and per vector of sums with its results.
+_PIXEL_CYCLES, _HALF_PIXEL_CYCLES, _BORDER_CYCLES, _RESULT_CYCLES = 100.0, 65.0, 40.0, 75.0
 #: Required relative cost, since more memory is read than is counted.
-_MAX_RELATIVE_COST = 0.9
+_MAX_RELATIVE_COST = 0.92
 #: Limit on transformed weights, which are 8 times as large as the originals: more exceed the
 #: second-level cache, and models would take much memory.
 _MAX_WEIGHT_BYTES = 5 << 18
@@ -89,6 +90,11 @@ class _WinogradPlan(Struct, frozen=True, kw_only=True):
     images: int
     block: int
     product: ProductPlan
+
+    @property
+    def is_inside(self) -> bool:
+        """True if all pixels of all tiles are inside of the image."""
+        return self.rows.is_inside and self.columns.is_inside
 
     @property
     def sides(self) -> tuple[int, int]:
@@ -149,7 +155,11 @@ class _WinogradPlan(Struct, frozen=True, kw_only=True):
         sums = product.rows * product.vectors
         tile = product.steps * sums * _STEP_CYCLES + sums * _STORE_CYCLES + _CALL_CYCLES
         panel = POINTS * product.units * tile + self.block * product.vectors * _RESULT_CYCLES
-        pixels = self.block * self.depth / self.pixel_lanes * _PIXEL_CYCLES
+        is_whole = self.pixel_lanes * HALF_BYTES == product.scheme.target.vector_bytes
+        pixel = _PIXEL_CYCLES if is_whole else _HALF_PIXEL_CYCLES
+        pixels = self.block * (
+            self.depth / self.pixel_lanes * pixel + (0 if self.is_inside else _BORDER_CYCLES)
+        )
         return self.blocks * (pixels + product.panels * panel)
 
 
@@ -373,6 +383,7 @@ class _WinogradWriter:
             plan.depth,
             plan.matrix_bytes,
             has_zero=self._has_zero,
+            is_inside=plan.is_inside,
         )
         with self._each_tile(first) as (number, image, start):
             to = address(code, self._matrices, multiple(code, number, depth * HALF_BYTES))
@@ -383,9 +394,9 @@ class _WinogradWriter:
             line = total(code, multiple(code, image, height), corner[0])
             pixel = total(code, multiple(code, line, width), corner[1])
             source = address(code, self._source, multiple(code, pixel, depth))
-            sizes = str(height), str(width)
             zero = (str(self._node.input_zero),) if self._has_zero else ()
-            code.call(subroutine, source, "%scratch", to, *corner, *sizes, *zero)
+            border = () if plan.is_inside else ("%scratch", *corner, str(height))
+            code.call(subroutine, source, to, str(width), *border, *zero)
 
     @property
     def _has_zero(self) -> bool:

@@ -61,12 +61,15 @@ def test_results(
     check(case, VNNI, seed)
 
 
-def _square(length: int, depth: int, channels: int, **window: int) -> Case:
-    """Creates a case with random bytes and padding that keeps the size of the image."""
+def _square(
+    length: int, depth: int, channels: int, *, pad: int | None = None, zero: int = 3, **window: int
+) -> Case:
+    """Creates a case with random bytes, by default padded such that it keeps the image's size."""
     taps, stride, dilation = (window.get(each, least) for each, least in _WINDOW.items())
-    pad = dilation * (taps - 1) // 2
+    if pad is None:
+        pad = dilation * (taps - 1) // 2
     positions = (length + 2 * pad - dilation * (taps - 1) - 1) // stride + 1
-    return QuantizedSums(1, zeros=(3, 0)).convolution(
+    return QuantizedSums(1, zeros=(zero, 0)).convolution(
         (1, length, length, depth),
         (channels, taps, taps, depth),
         (1, positions, positions, channels),
@@ -83,6 +86,8 @@ _WINDOW = {"taps": 3, "stride": 1, "dilation": 1}
 @needs_vnni
 def test_when_it_is_used() -> None:
     assert _is_used(_square(32, 64, 64))
+    # Images with their borders have no pixels outside, so that transformations take less time.
+    assert _is_used(_square(34, 16, 16, pad=0))
     others = [
         _square(32, 64, 64, stride=2),
         _square(32, 64, 64, dilation=2),
@@ -124,6 +129,17 @@ def test_results_do_not_depend_on_the_division() -> None:
     case = _square(36, 32, 96)
     assert _is_used(case)
     for seed in range(6):
+        check(case, VNNI, seed)
+
+
+@needs_vnni
+@pytest.mark.parametrize("zero", [0, 3])
+@pytest.mark.parametrize("length", [34, 37, 40])
+def test_images_with_their_borders(length: int, zero: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(winograd, "_MAX_RELATIVE_COST", float("inf"))
+    case = _square(length, 16, 16, pad=0, zero=zero)
+    assert _is_used(case)
+    for seed in range(3):
         check(case, VNNI, seed)
 
 
