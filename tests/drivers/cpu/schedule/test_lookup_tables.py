@@ -24,9 +24,11 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.render import render
 from neurald.drivers.cpu.schedule.lookup_tables import use_lookup_tables
 from neurald.drivers.cpu.target.target import TARGETS, Target
+from neurald.hal.records import replace
 
 _SHAPE = (5, 7)
-_WIDE, _NARROW = TARGETS["avx512"], TARGETS["generic"]
+#: A target whose registers cannot hold tables. `generic` is one of this machine's architecture.
+_WIDE, _NARROW = TARGETS["avx512"], replace(TARGETS["generic"], machine="x86_64")
 
 
 def _squashed(x: Expression, kind: Scalar = Scalar.INT8) -> Expression:
