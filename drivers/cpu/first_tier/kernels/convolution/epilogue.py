@@ -134,8 +134,10 @@ def _limited(v: Vector, wide: str, limits: Sequence[str], element: str) -> str:
 
 def rescaled_by_words(kernel: KernelWriter, v: Vector, total: str, first: int) -> str:
     """Returns rescaled 32-bit sums, as i64, with parameters from words, the mantissa first."""
-    mantissa, *parameters = (v.splat("i64", kernel.word(first + n)) for n in range(1 + SCALES))
-    return rescaled(v, total, mantissa, parameters)
+    # See `_requantized`.
+    mantissa = kernel.code.fresh(f"sext i32 {kernel.word(first, 'i32')} to i64")
+    parameters = [v.splat("i64", kernel.word(first + 1 + n)) for n in range(SCALES)]
+    return rescaled(v, total, v.splat("i64", mantissa), parameters)
 
 
 def requantized_by_words(kernel: KernelWriter, v: Vector, total: str, first: int, element: str = "i8") -> str:
