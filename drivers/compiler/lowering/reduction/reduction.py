@@ -36,25 +36,38 @@ def difference(operand: Operand, count: int) -> Callable[[Expression], Expressio
     return lambda value: value.to(kind) - operand.zero_point
 
 
+def _long_product(value: Expression, mantissa: int, exponent: int) -> Expression:
+    """Computes value × mantissa × 2^(exponent - 31) as `fixed_point.multiply` does, in 64 bits.
+
+    The value is an INT64, and need not be in int32's range; the exponent is at most 0.
+    """
+    product = value * mantissa
+    nudged = product + ((1 << 30) + (1 << (30 - exponent) if exponent else 0))
+    if exponent:
+        # Ties are rounded away from zero.
+        nudged = nudged - ((product >> 63) & (1 << 31))
+    return nudged >> (31 - exponent)
+
+
 def lower_mean(call: Call, builder: Builder, axes: tuple[int, ...]) -> Value:
     """Lowers the mean of at least one element."""
     source, operand, output = builder.value(call, "input"), call.operand("input"), call.operand("output")
     count, shape = count_along(source.shape, axes), output_shapes(call)[0]
     if is_quantized(output):
-        if count * largest(operand) >= 1 << 31:
-            raise Unsupported(f"the sum of {count} quantised values may exceed 32 bits")
-        mantissa, exponent = (
-            constant(part, Scalar.INT32) for part in mean_multiplier(count, operand, output)
-        )
+        multiplier = mean_multiplier(count, operand, output)
+        is_long = count * largest(operand) >= 1 << 31
+        if is_long and multiplier[1] > 0:
+            raise Unsupported(f"the sum of {count} quantised values may exceed 32 bits, and is multiplied")
+        mantissa, exponent = (constant(part, Scalar.INT32) for part in multiplier)
 
         # To subtract the zero points at once is cheaper.
-        is_plain = (
-            not isinstance(count, Extent) and count * max(map(abs, quantized_limits(operand))) < 1 << 31
-        )
+        is_plain = not (is_long or isinstance(count, Extent))
+        is_plain = is_plain and count * max(map(abs, quantized_limits(operand))) < 1 << 31
 
         def requantized(total: Expression) -> Expression:
             rest = total - count * operand.zero_point if is_plain else total
-            return saturate(fixed_point(rest, mantissa, exponent) + output.zero_point, output)
+            mean = _long_product(rest, *multiplier) if is_long else fixed_point(rest, mantissa, exponent)
+            return saturate(mean + output.zero_point, output)
 
         return reduce_dimensions(
             builder,

@@ -85,8 +85,17 @@ def test_nan() -> None:
         expect_same(operation, [given(kind, values), ints(1), *scalars(False)], wanted(kind))
 
 
-def test_a_mean_whose_sum_may_exceed_32_bits_is_refused() -> None:
-    count = -(-(1 << 31) // 255)
-    inputs = [given(QUANT8_TYPES[0], np.zeros(count), 1.0), ints(0), *scalars(1)]
-    with pytest.raises(Unsupported, match="may exceed 32 bits"):
-        lowered_all(OperationType.MEAN, inputs, wanted(QUANT8_TYPES[0], 1.0, rank=1))
+@sweep("offset", [-30000, 0, 30000])
+@sweep("scale", [0.3, 0.0011, 250.0])
+def test_means_whose_sums_may_exceed_32_bits(offset: int, scale: float) -> None:
+    kind = OperandType.TENSOR_QUANT16_SYMM
+    values = np.clip(generator.integers(-9000, 9000, (2, 70_001)) + offset, -32768, 32767)
+    inputs = [given(kind, values.astype(np.int16), 0.3), ints(1), *scalars(1)]
+    expect_same(OperationType.TFLITE_MEAN, inputs, wanted(kind, scale))
+
+
+def test_such_a_mean_that_is_multiplied_is_refused() -> None:
+    kind = OperandType.TENSOR_QUANT16_SYMM
+    inputs = [given(kind, np.zeros(70_001, np.int16), 2.0**40), ints(0), *scalars(1)]
+    with pytest.raises(Unsupported, match="may exceed 32 bits, and is multiplied"):
+        lowered_all(OperationType.TFLITE_MEAN, inputs, wanted(kind, 1.0, rank=1))
