@@ -55,4 +55,14 @@ def cost_ns(cycles: float, arguments: Sequence[Value]) -> float:
         cycles: the cycles of the instructions.
         arguments: brought from memory, or at least from the last-level cache.
     """
-    return max(cycles / CYCLES_PER_NS, sum(value.size_bytes for value in arguments) / _BYTES_PER_NS)
+    return cost_of_bytes_ns(cycles, sum(value.size_bytes for value in arguments))
+
+
+def cost_of_bytes_ns(cycles: float, size_bytes: float) -> float:
+    """Returns the estimated time on one thread of code that reads parts of its arguments.
+
+    Args:
+        cycles: the cycles of the instructions.
+        size_bytes: number of bytes that are read and written.
+    """
+    return max(cycles / CYCLES_PER_NS, size_bytes / _BYTES_PER_NS)

@@ -22,7 +22,7 @@ from neurald.drivers.cpu.codegen.epilogue import parameter_names, pointer_names
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.kernels.common.addressing import address
 from neurald.drivers.cpu.kernels.common.byte_copies import copy_bytes, each_part
-from neurald.drivers.cpu.kernels.common.function import cost_ns, function_text
+from neurald.drivers.cpu.kernels.common.function import cost_of_bytes_ns, function_text
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 
@@ -150,7 +150,8 @@ def routine(kernel: Kernel, target: Target) -> Routine | None:
         text=function_text(code, arguments),
         arguments=arguments,
         work_items=len(work_items),
-        cost_ns=cost_ns(cycles, arguments),
+        # As many bytes are read as are written, or fewer.
+        cost_ns=cost_of_bytes_ns(cycles, 2 * kernel.output.size_bytes),
         declarations=frozenset(code.declarations),
         label=f"{len(found)} ranges copied",
         operations=kernel.operations,

@@ -82,6 +82,20 @@ def test_ranges(target: Target) -> None:
         np.testing.assert_array_equal(result, expected, err_msg=routine.label)
 
 
+def test_the_cost_is_that_of_what_is_copied() -> None:
+    """The size of a value does not matter if only a small part of it is read."""
+
+    def cost(rows: int) -> float:
+        builder = GraphBuilder()
+        source = builder.input(rows, 500)
+        graph = builder.finish(builder.compute((8, 500), lambda i, j: load(source, (i + 1, j))))
+        routine = _routine(graph, DIFFERENT[0])
+        assert routine is not None
+        return routine.cost_ns
+
+    assert cost(10) == cost(10_000)
+
+
 def test_other_kernels_have_no_routine() -> None:
     target = DIFFERENT[0]
     builder = GraphBuilder()
