@@ -48,6 +48,12 @@ def generate(kernel: Kernel, target: Target) -> Routine:
 
 
 def _generated(kernel: Kernel, target: Target) -> Routine:
+    if kernel.contraction is None and kernel.output.type is Scalar.FLOAT16:
+        from neurald.drivers.cpu.kernels.movement import float16_bits
+
+        moved = float16_bits.routine(kernel, lambda bits: _generated(bits, target))
+        if moved is not None:
+            return moved
     return routine_for(kernel, target) or render(kernel, target)
 
 
