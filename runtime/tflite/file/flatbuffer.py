@@ -12,6 +12,7 @@ limited to a small multiple of the file.
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from operator import itemgetter
 from typing import Any
 
@@ -36,6 +37,10 @@ _VTABLE_HEADER = NumberFormat("<HH")
 #: vtables, which many tables share.
 _MAX_FIELDS = 32
 _MAX_VTABLES = 1024
+#: Number of bytes of the distance to the vtable, with which a table starts.
+_TABLE_HEAD_BYTES = 4
+#: Number of layouts that are kept for later files, mostly of the same converter.
+_MAX_LAYOUTS = 512
 
 #: Maximum number of tables to visit, as in the format's own verifier.
 MAX_TABLES = 1_000_000
@@ -190,7 +195,7 @@ class _Vtable(Struct, frozen=True, kw_only=True):
     def offset(self, field: int, size_bytes: int, table: int) -> int:
         """Returns the offset of a field in the table at `table`; 0 if it is absent."""
         offset = self.offsets[field] if field < len(self.offsets) else 0
-        if offset and (offset < 4 or offset + size_bytes > self.table_size):
+        if offset and (offset < _TABLE_HEAD_BYTES or offset + size_bytes > self.table_size):
             raise BadData(f"field {field} of the table at byte {table} lies outside the table")
         return offset
 
@@ -240,8 +245,8 @@ class TableReader:
         self._fields = tuple(fields)
         self._defaults = tuple(field.default for field in fields)
         self._layouts: dict[int, _Layout] = {}
-        #: The vtables whose fields overlap.
-        self._overlapping: set[int] = set()
+        #: The vtables that have no layout.
+        self._unusual: set[int] = set()
 
     def read(self, position: int) -> list[Any]:
         """Reads the table at a position.
@@ -274,19 +279,23 @@ class TableReader:
         return found
 
     def _new_layout(self, vtable: _Vtable, position: int) -> _Layout | None:
-        """Returns the layout of the first table with a vtable; None if fields overlap."""
+        """Returns the layout of the first table with a vtable; None if it has none."""
         key = vtable.position
-        if key in self._overlapping:
+        if key in self._unusual:
             return None
-        layout = self._layout(vtable, position)
+        layout = _layout(self._fields, vtable.table_size, vtable.offsets)
         if layout is None:
-            self._overlapping.add(key)
+            self._unusual.add(key)
         elif len(self._layouts) < _MAX_VTABLES:
             self._layouts[key] = layout
         return layout
 
     def _one_by_one(self, vtable: _Vtable, position: int) -> list[Any]:
-        """Reads the table at a position whose fields overlap, as no writer lays them out."""
+        """Reads the table at a position whose fields are laid out as no writer does.
+
+        Raises:
+            BadData: one of them lies outside the table.
+        """
         found: list[Any] = []
         for field in self._fields:
             kind = field.kind or UINT32
@@ -299,30 +308,41 @@ class TableReader:
                 found.append(kind.unpack_from(self._file.data, position + offset)[0])
         return found
 
-    def _layout(self, vtable: _Vtable, position: int) -> _Layout | None:
-        """Returns the layout of tables with a vtable; None if fields overlap."""
-        present = sorted(
-            (offset, number, field.kind or UINT32)
-            for number, field in enumerate(self._fields)
-            if (offset := vtable.offset(field.number, (field.kind or UINT32).size, position))
-        )
-        text, end = ["<"], 0
-        for offset, _, kind in present:
-            if offset < end:
-                return None
-            text.append(f"{offset - end}x{kind.format[-1]}")
-            end = offset + kind.size
-        places = [len(present) + number for number in range(len(self._fields))]
-        for place, (_, number, _) in enumerate(present):
-            places[number] = place
-        return _Layout(
-            table_size=vtable.table_size,
-            format=NumberFormat("".join(text)),
-            pick=itemgetter(*places) if len(places) > 1 else itemgetter(slice(0, len(places))),
-            references=tuple(
-                (number, offset) for offset, number, _ in present if self._fields[number].kind is None
-            ),
-        )
+
+@lru_cache(maxsize=_MAX_LAYOUTS)
+def _layout(fields: tuple[FieldFormat, ...], table_size: int, offsets: tuple[int, ...]) -> _Layout | None:
+    """Returns the layout of tables; files of the same converter have the same ones.
+
+    Args:
+        fields: the fields to read.
+        table_size, offsets: see `_Vtable`.
+
+    Returns:
+        None if fields overlap, or are outside the table.
+    """
+    present = sorted(
+        (offset, number, field.kind or UINT32)
+        for number, field in enumerate(fields)
+        if (offset := offsets[field.number] if field.number < len(offsets) else 0)
+    )
+    # The distance to the vtable comes first.
+    text, end = [f"<{_TABLE_HEAD_BYTES}x"], _TABLE_HEAD_BYTES
+    for offset, _, kind in present:
+        if offset < end:
+            return None
+        text.append(f"{offset - end}x{kind.format[-1]}")
+        end = offset + kind.size
+    if end > table_size:
+        return None
+    places = [len(present) + number for number in range(len(fields))]
+    for place, (_, number, _) in enumerate(present):
+        places[number] = place
+    return _Layout(
+        table_size=table_size,
+        format=NumberFormat("".join(text)),
+        pick=itemgetter(*places) if len(places) > 1 else itemgetter(slice(0, len(places))),
+        references=tuple((number, offset) for offset, number, _ in present if fields[number].kind is None),
+    )
 
 
 class Table:

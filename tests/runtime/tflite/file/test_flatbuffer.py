@@ -237,6 +237,19 @@ def test_a_table_that_is_cut_off(size: int) -> None:
         TableReader(file, [FieldFormat(number=0, kind=UINT32)]).read(file.follow(0))
 
 
+def test_layouts_of_earlier_files_are_checked_against_each_file() -> None:
+    content = struct.pack("<I4sHHHHiI", 16, MAGIC, 8, 8, 4, 0, 8, 7)
+    assert reader(content, (0, UINT32)).read(16) == [7]
+    with pytest.raises(BadData):
+        reader(content[:-1], (0, UINT32)).read(16)
+    # The same offsets in a table that ends before the field does.
+    smaller = struct.pack("<I4sHHHHiI", 16, MAGIC, 8, 7, 4, 0, 8, 7)
+    with pytest.raises(BadData, match="field 0 of the table at byte 16 lies outside the table"):
+        reader(smaller, (0, UINT32)).read(16)
+    # Other fields at the same offsets.
+    assert reader(content, (1, UINT32), (0, INT8)).read(16) == [9, 7]
+
+
 @sweep("offset", [1, 3, 5, 8, 0xFFFF])
 def test_a_field_outside_of_its_table(offset: int) -> None:
     content = struct.pack("<I4sHHHHiI", 16, MAGIC, 8, 8, offset, 0, 8, 0)
