@@ -106,9 +106,12 @@ class Call:
             and self._operands[indexes[0]].lifetime is not Lifetime.NO_VALUE
         )
 
+    # Rules ask for operands so often that these methods do not call each other.
+
     def index(self, name: str) -> int:
         """Returns the operand index of an input or output."""
-        return self.indexes(name)[0]
+        inputs = self.binding.inputs.get(name)
+        return (inputs if inputs is not None else self.binding.outputs[name])[0]
 
     def indexes(self, name: str) -> tuple[int, ...]:
         """Returns the operand indexes of a variadic input or output."""
@@ -121,7 +124,8 @@ class Call:
 
     def operand(self, name: str) -> Operand:
         """Returns type and quantisation of an input or output."""
-        return self._operands[self.index(name)]
+        inputs = self.binding.inputs.get(name)
+        return self._operands[(inputs if inputs is not None else self.binding.outputs[name])[0]]
 
     def operands(self, name: str) -> tuple[Operand, ...]:
         """Returns types and quantisations of a variadic input or output."""
@@ -134,7 +138,8 @@ class Call:
             UnknownValue: it is not fully known yet.
             BadData: the operation does not support the rank, which the model leaves open.
         """
-        indexes = self.indexes(name)
+        inputs = self.binding.inputs.get(name)
+        indexes = inputs if inputs is not None else self.binding.outputs[name]
         return self._shape_at(name, indexes[0]) if len(indexes) == 1 else self.shapes(name)[0]
 
     def shapes(self, name: str) -> tuple[Shape, ...]:
@@ -163,7 +168,8 @@ class Call:
         Raises:
             UnknownValue: it is not known yet.
         """
-        value = self._value_of(self.indexes(name)[0])
+        inputs = self.binding.inputs.get(name)
+        value = self._value_of((inputs if inputs is not None else self.binding.outputs[name])[0])
         if value is None:
             raise UnknownValue(name)
         return value
