@@ -24,7 +24,7 @@ import msgspec
 from neurald.hal.cache.key import KeyParts
 from neurald.hal.cache.store import CacheLocation
 from neurald.hal.decoding import from_msgpack
-from neurald.hal.errors import BadData, ResourceExhaustedPersistent
+from neurald.hal.errors import BadData, ResourceExhaustedPersistent, ResourceExhaustedTransient
 from neurald.hal.memory.pool import Memory, SharedMemory
 from neurald.hal.model.graph import Subgraph
 from neurald.hal.model.model import Model
@@ -226,6 +226,7 @@ def receive_message(
     Raises:
         OSError: the connection broke, or a part of the message did not arrive in time.
         BadData: a packet is not valid.
+        ResourceExhaustedTransient: this process may have no more descriptors.
     """
     descriptors: list[int] = []
     try:
@@ -242,6 +243,10 @@ def receive_message(
                 return _decoded(packet.data[1:], ProcessExit)
             if packet.data[0] == _PROGRESS_KIND and not descriptors:
                 return _decoded(packet.data[1:], CompileProgress)
+            if packet.lacks_descriptors:
+                raise ResourceExhaustedTransient(
+                    "a packet of a compilation cannot be received: the process has reached its limit of descriptors"
+                )
             if not packet.is_whole or len(packet.data) != _MEMORIES.size or not packet.descriptors:
                 raise BadData("a packet of a compilation is not valid")
             if len(packet.descriptors) == len(descriptors):

@@ -23,10 +23,9 @@ _T = TypeVar("_T")
 class convert_driver_faults:  # noqa: N801 - reads as a function in `with convert_driver_faults(name):`
     """Context manager that converts the exceptions of a driver to `Error`.
 
-    An `Error` stays as it is, with a text of limited length. A MemoryError becomes OutOfMemory, and
-    any other Exception becomes OpFailed. A RuntimeError while no thread can be started is no fault
-    of the driver: it becomes BadState in a subinterpreter that has no threads, and
-    ResourceExhaustedTransient elsewhere.
+    An `Error` stays as it is, with a text of limited length. An exception for lack of memory, files
+    or threads becomes OutOfMemory, ResourceExhaustedTransient or, in an interpreter that has no
+    threads, BadState. Any other Exception is a fault of the driver and becomes OpFailed.
 
     Args:
         device: name of the driver's device.
@@ -50,12 +49,12 @@ class convert_driver_faults:  # noqa: N801 - reads as a function in `with conver
             return
         if isinstance(error, MemoryError):
             raise OutOfMemory(f"{self._device}: the driver ran out of memory: {text_of(error)}") from None
-        if isinstance(error, RuntimeError):
-            from neurald.runtime.devices.thread_refusal import thread_refusal  # rarely needed
+        from neurald.runtime.devices.exhaustion import exhaustion  # rarely needed
 
-            refusal = thread_refusal(self._device)
-            if refusal is not None:
-                raise refusal from None
+        lack = exhaustion(self._device, error)
+        if lack is not None:
+            _bound(lack)
+            raise lack from None
         logger.debug("the driver of %s raised an exception", self._device, exc_info=error)
         raise OpFailed(f"{self._device}: the driver has a fault: it raised {described(error)}") from None
 

@@ -1,17 +1,20 @@
-"""Faults while optimised code replaces a first tier: killed compilers and daemons, and a full disk.
+"""Faults while optimised code replaces a first tier, such as killed compilers and a full disk.
 
 Models of the conformance records are prepared one after another with a first tier, and threads run
 each while its optimised code is compiled and replaces it. At random moments, a fault strikes: the
-process that compiles, the one that forks it, or the daemon that prepares the model is killed, or
-the disk of the cache is full. Every result must be right, and a step that keeps its first tier must
-say why. Once the code of a daemon has replaced the first tier, the daemon's death is an error,
-since the application has named its device.
+process that compiles, the one that forks it, or the daemon that prepares the model is killed, the
+disk of the cache is full, the application is forked, a signal interrupts it, or it may have no more
+descriptors or memory for a while. Every result must be right, also in a forked child, and a step
+that keeps its first tier must say why. Once the code of a daemon has replaced the first tier, the
+daemon's death is an error, since the application has named its device. While the application lacks
+a resource, its calls may fail with an error that says so.
 """
 
 import contextlib
 import json
 import os
 import random
+import resource
 import shutil
 import signal
 import subprocess
@@ -19,10 +22,11 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from unittest.mock import patch
 
 from faults.daemon_process import DaemonProcess
@@ -42,6 +46,13 @@ _MAX_STRIKES: Final = 3
 _WAIT_S: Final = 240.0
 _DISK_BYTES: Final = 1 << 20
 _TOKEN_BYTES: Final = 32
+#: How long a forked child may take.
+_CHILD_S: Final = 120.0
+#: How long the application lacks a resource at most.
+_LACK_S: Final = 0.3
+_SIGNAL: Final = signal.SIGUSR1
+
+_T = TypeVar("_T")
 
 
 class Disk:
@@ -80,13 +91,32 @@ class Disk:
             subprocess.run(["umount", "--lazy", str(self.folder)], check=True)
 
 
-def kill_server(disk: Disk) -> None:
+class Victim:
+    """An application that prepares a model and runs it.
+
+    Attributes:
+        record: the model and what it must compute.
+        disk: the disk of its cache.
+        compilations: its compilations, the present one last.
+        wrong: what was wrong.
+        may_lack: whether it lacks a resource, or has lacked one during a call under way.
+    """
+
+    def __init__(self, record: Record, disk: Disk) -> None:
+        self.record = record
+        self.disk = disk
+        self.compilations: list[nd.Compilation] = []
+        self.wrong: list[str] = []
+        self.may_lack = False
+
+
+def kill_server(victim: Victim) -> None:
     """Kills the processes that fork compiling processes, which end with them."""
     for process in _servers():
         _kill(process)
 
 
-def kill_compilers(disk: Disk) -> None:
+def kill_compilers(victim: Victim) -> None:
     """Kills the processes that compile."""
     for server in _servers():
         with contextlib.suppress(OSError):
@@ -95,25 +125,136 @@ def kill_compilers(disk: Disk) -> None:
                 _kill(process)
 
 
-def kill_daemon(disk: Disk) -> None:
+def kill_daemon(victim: Victim) -> None:
     """Kills the daemon that prepares the model."""
     for daemon in _daemons:
         daemon.process.kill()
 
 
-def fill_disk(disk: Disk) -> None:
+def fill_disk(victim: Victim) -> None:
     """Fills the disk of the cache."""
-    disk.fill()
+    victim.disk.fill()
 
 
-def nothing(disk: Disk) -> None:
+def fork_application(victim: Victim) -> None:
+    """Forks the application; the child runs the model, and waits for its code."""
+    if not victim.compilations:
+        return
+    compilation = victim.compilations[-1]
+    process = os.fork()
+    if process == 0:
+        status = 1
+        try:
+            signal.alarm(int(_CHILD_S))
+            lines = mismatches(victim.record, run(victim.record, lambda _: compilation))
+            compilation.wait_until_optimized(_CHILD_S / 2)
+            lines += mismatches(victim.record, run(victim.record, lambda _: compilation))
+            status = 2 if lines else 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    _, status = os.waitpid(process, 0)
+    if status:
+        victim.wrong.append(f"a forked child ended with status {status:#x}")
+
+
+def interrupt(victim: Victim) -> None:
+    """Interrupts the main thread by a signal whose handler raises an exception."""
+    signal.pthread_kill(threading.main_thread().ident or 0, _SIGNAL)
+
+
+def exhaust_descriptors(victim: Victim) -> None:
+    """Lets the application open hardly any more files for a while."""
+    lowest = os.open(os.devnull, os.O_RDONLY)
+    os.close(lowest)
+    _without(victim, resource.RLIMIT_NOFILE, lowest + random.randrange(3))
+
+
+def exhaust_memory(victim: Victim) -> None:
+    """Lets the application map hardly any more memory for a while."""
+    pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
+    _without(victim, resource.RLIMIT_AS, pages * resource.getpagesize() + (random.randrange(32) << 20))
+
+
+def _without(victim: Victim, kind: int, limit: int) -> None:
+    soft, hard = resource.getrlimit(kind)
+    victim.may_lack = True
+    resource.setrlimit(kind, (limit, hard))
+    try:
+        time.sleep(random.uniform(0.0, _LACK_S))
+    finally:
+        resource.setrlimit(kind, (soft, hard))
+
+
+def nothing(victim: Victim) -> None:
     """Does no harm."""
 
 
-FAULTS: Final[Mapping[str, Callable[[Disk], None]]] = {
-    each.__name__: each for each in (kill_server, kill_compilers, kill_daemon, fill_disk, nothing)
+FAULTS: Final[Mapping[str, Callable[[Victim], None]]] = {
+    each.__name__: each
+    for each in (
+        kill_server,
+        kill_compilers,
+        kill_daemon,
+        fill_disk,
+        fork_application,
+        interrupt,
+        exhaust_descriptors,
+        exhaust_memory,
+        nothing,
+    )
 }
 
+
+class _Interrupted(BaseException):
+    """Is raised by the handler of a signal."""
+
+
+class _Interruptible:
+    """Calls that a signal may interrupt; it does nothing to what the main thread does otherwise."""
+
+    def __init__(self) -> None:
+        self._is_armed = False
+
+    @contextlib.contextmanager
+    def handled(self) -> Iterator[None]:
+        """Handles signals during the context, in the main thread."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = signal.signal(_SIGNAL, self._handle)
+        try:
+            yield
+        finally:
+            signal.signal(_SIGNAL, before)
+
+    def _handle(self, number: int, frame: object) -> None:
+        if self._is_armed:
+            self._is_armed = False
+            raise _Interrupted
+
+    def repeated(self, call: Callable[[], _T]) -> _T:
+        """Makes a call, again each time that it is interrupted."""
+        while True:
+            try:
+                self._is_armed = True
+                try:
+                    return call()
+                finally:
+                    self._is_armed = False
+            except _Interrupted:
+                continue
+
+
+#: The errors of an application that lacks descriptors or memory.
+_LACKING: Final = (
+    nd.OutOfMemory,
+    nd.ResourceExhaustedPersistent,
+    nd.ResourceExhaustedTransient,
+    nd.Unmappable,
+    MemoryError,
+)
 
 #: The daemon of the model, if there is one.
 _daemons: list[DaemonProcess] = []
@@ -210,6 +351,7 @@ def _replaced(
     record: Record, number: int, fault: str, disk: Disk, draw: random.Random, device: nd.Device
 ) -> tuple[str, list[str]]:
     """Prepares a model, runs it while a fault strikes, and returns the outcome and errors."""
+    victim, calls = Victim(record, disk), _Interruptible()
     moments = sorted(draw.uniform(0, _STRIKE_S) for _ in range(draw.randint(1, _MAX_STRIKES)))
     started = time.monotonic()
     is_over = threading.Event()
@@ -218,41 +360,44 @@ def _replaced(
         for moment in moments:
             if is_over.wait(max(0.0, started + moment - time.monotonic())):
                 return
-            FAULTS[fault](disk)
+            FAULTS[fault](victim)
 
     striking = threading.Thread(target=strike)
     striking.start()
-    compilations: list[nd.Compilation] = []
 
     def compile_model(model: nd.Model) -> nd.Compilation:
         builder = nd.CompilationBuilder(model, [device])
         builder.set_startup(nd.Startup.INSTANT)
         builder.set_caching(disk.folder / str(number), bytes(_TOKEN_BYTES))
-        compilations.append(builder.finish())
-        return compilations[-1]
+        victim.compilations.append(builder.finish())
+        return victim.compilations[-1]
 
-    wrong: list[str] = []
+    wrong, compilations = victim.wrong, victim.compilations
     threads: list[threading.Thread] = []
-    try:
+    with calls.handled():
         try:
-            wrong += mismatches(record, run(record, compile_model))
-        except nd.Error as error:
-            if not _is_excused(error, device):
-                wrong.append(f"{type(error).__name__}: {error}")
-            if not compilations:
-                return "refused", wrong
-        compilation = compilations[0]
-        threads += [
-            threading.Thread(target=_call, args=(record, compilation, wrong, device)) for _ in range(THREADS)
-        ]
-        for thread in threads:
-            thread.start()
-        is_optimized = compilation.wait_until_optimized(_WAIT_S)
-        for thread in threads:
-            thread.join(_WAIT_S)
-    finally:
-        is_over.set()
-        striking.join()
+            try:
+                wrong += mismatches(record, calls.repeated(lambda: run(record, compile_model)))
+            except (nd.Error, MemoryError) as error:
+                if not _is_excused(error, device, victim):
+                    wrong.append(f"{type(error).__name__}: {error}")
+                if not compilations:
+                    return "refused", wrong
+            compilation = compilations[-1]
+            threads += [
+                threading.Thread(target=_call, args=(victim, compilation, device)) for _ in range(THREADS)
+            ]
+            for thread in threads:
+                _start(thread)
+            is_optimized = calls.repeated(lambda: compilation.wait_until_optimized(_WAIT_S))
+            for thread in threads:
+                thread.join(_WAIT_S)
+        finally:
+            is_over.set()
+            striking.join()
+    if victim.may_lack:
+        # Nothing is missing any more.
+        wrong += mismatches(record, run(record, lambda _: compilation))
     if any(thread.is_alive() for thread in threads):
         wrong.append("a thread hangs")
     if is_optimized:
@@ -265,11 +410,27 @@ def _replaced(
     return "first tier", wrong
 
 
-def _is_excused(error: nd.Error, device: nd.Device) -> bool:
-    """Returns True if an error is that of a daemon that was killed.
+def _start(thread: threading.Thread) -> None:
+    """Starts a thread as soon as there is memory for one."""
+    end_s = time.monotonic() + _WAIT_S
+    while True:
+        try:
+            thread.start()
+        except RuntimeError:
+            if time.monotonic() > end_s:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
-    One that is killed while it looks at a model supports no operation of it.
+
+def _is_excused(error: BaseException, device: nd.Device, victim: Victim) -> bool:
+    """Returns True if an error is that of a daemon that was killed, or of a resource that lacks.
+
+    A daemon that is killed while it looks at a model supports no operation of it.
     """
+    if victim.may_lack:
+        return isinstance(error, _LACKING)
     if not device.is_remote:
         return False
     texts = ("is gone", "no driver daemon listens")
@@ -278,16 +439,18 @@ def _is_excused(error: nd.Error, device: nd.Device) -> bool:
     )
 
 
-def _call(record: Record, compilation: nd.Compilation, wrong: list[str], device: nd.Device) -> None:
+def _call(victim: Victim, compilation: nd.Compilation, device: nd.Device) -> None:
     """Runs a record until its code was replaced, or will not be, and some more."""
-    left = _RUNS_AFTER
+    record, wrong, left = victim.record, victim.wrong, _RUNS_AFTER
     while left:
         left -= not compilation.status.is_pending
         try:
             wrong += mismatches(record, run(record, lambda _: compilation))
-        except nd.Error as error:
+        except (nd.Error, MemoryError) as error:
             is_first_tier = any(step.tier is StepTier.FIRST for step in compilation.status.steps)
-            if is_first_tier or not _is_excused(error, device):
+            if victim.may_lack and _is_excused(error, device, victim):
+                continue
+            if is_first_tier or not _is_excused(error, device, victim):
                 wrong.append(f"{type(error).__name__}: {error}")
             return
 

@@ -1,4 +1,4 @@
-"""Processes with many open descriptors, whose numbers `select` cannot take."""
+"""Processes with many open descriptors, whose numbers `select` cannot take, or with no more."""
 
 import contextlib
 import os
@@ -20,3 +20,16 @@ def many_descriptors() -> Iterator[None]:
         for _ in range(_COUNT):
             cleanup.callback(os.close, os.open(os.devnull, os.O_RDONLY))
         yield
+
+
+@contextlib.contextmanager
+def no_descriptors() -> Iterator[None]:
+    """Lets the process open nothing more during the context."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest = os.open(os.devnull, os.O_RDONLY)
+    os.close(lowest)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from neurald.hal.device import Device, PreparedModel
-from neurald.hal.errors import DeadObject, Error, OpFailed
+from neurald.hal.errors import DeadObject, Error, OpFailed, OutOfMemory, ResourceExhaustedTransient
 from neurald.hal.model.model import Model
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.process.preparing import PREPARING
@@ -52,6 +52,9 @@ _MAX_DELAY_S: Final = 1.0
 _LONG_S: Final = 1.0
 #: Number of times that a preparation is tried again after the process that did it has ended.
 _RETRIES: Final = 1
+#: How long to wait, in seconds, before each further try of a preparation that lacked memory,
+#: threads or descriptors, which others may soon give back.
+_PAUSES_S: Final = (0.2, 1.0, 5.0)
 
 
 class _Goal(Struct, frozen=True, kw_only=True):
@@ -329,20 +332,32 @@ def _prepared(
     first_tier = None if goal.first_tier is None else goal.first_tier()
     preparer = goal.preparer.in_background(cancellation, first_tier)
     del first_tier
-    reason = ""
-    for attempt in range(1 + _RETRIES):
+    retries, pauses_s = _RETRIES, iter(_PAUSES_S)
+    while True:
         try:
             with progress_to(progress.reached), convert_driver_faults(goal.device.name):
                 return preparer.prepare(goal.device, goal.model, goal.step, goal.steps), ""
         except Error as error:
             reason = f"{goal.device.name} could not prepare it: {error}"
-            has_ended = isinstance(error, DeadObject | OpFailed)
-            if cancellation.is_cancelled or not has_ended or attempt == _RETRIES:
-                break
+            pause_s = 0.0
+            if isinstance(error, OutOfMemory | ResourceExhaustedTransient):
+                pause_s = next(pauses_s, -1.0)
+            elif isinstance(error, DeadObject | OpFailed):
+                retries -= 1
+            else:
+                retries = -1
         except BaseException as error:
-            reason = f"{goal.device.name} could not prepare it: {described(error)}"
-            break
-    return None, reason
+            return None, f"{goal.device.name} could not prepare it: {described(error)}"
+        if retries < 0 or pause_s < 0 or _is_cancelled_within(cancellation, pause_s):
+            return None, reason
+
+
+def _is_cancelled_within(cancellation: Cancellation, pause_s: float) -> bool:
+    """Waits for a time; returns early, and True, if the work is cancelled."""
+    is_over = threading.Event()
+    with turns.waiting(), cancellation.calling(is_over.set):
+        is_over.wait(pause_s)
+    return cancellation.is_cancelled
 
 
 def _improve(reference: "weakref.ref[Optimization]", goal: _Goal, cancellation: Cancellation) -> None:

@@ -6,9 +6,11 @@ import subprocess
 import sys
 
 import pytest
+from support.descriptors import no_descriptors
 
 from neurald.hal.compiling import server
-from neurald.hal.compiling.job import CompileProgress, CompileReply, receive_message
+from neurald.hal.compiling.job import CompileProgress, CompileReply, receive_message, send_message
+from neurald.hal.errors import ResourceExhaustedTransient
 
 #: Starts a job in a process in which the system call of the first argument fails.
 _PROGRAM = """
@@ -48,6 +50,14 @@ def test_a_job_that_cannot_be_started_is_reported(name: str) -> None:
     )
     assert "Too many open files" in ran.stdout, ran.stderr
     assert ran.stdout.endswith("no child is left\n"), ran.stderr
+
+
+def test_a_result_that_finds_no_descriptor_is_not_taken_for_a_wrong_packet() -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        send_message(theirs, CompileProgress(3), [])
+        with no_descriptors(), pytest.raises(ResourceExhaustedTransient, match="its limit of descriptors"):
+            receive_message(ours, CompileProgress)
 
 
 def test_progress_is_sent_at_intervals(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.hal.compiling import background
 from neurald.hal.compiling.pool import CompilePool
 from neurald.hal.device import PreparedModel, PrepareOptions
-from neurald.hal.errors import OpFailed
+from neurald.hal.errors import OpFailed, OutOfMemory, ResourceExhaustedTransient
 from neurald.hal.model.request import Request
 from neurald.hal.process.preparing import PREPARING
 from neurald.hal.sync.interpreter_turns import turns
@@ -169,6 +169,31 @@ def test_runs_of_a_first_tier_give_way_to_the_preparation(
     calls.clear()
     compilation.run(ones(), ones())
     assert not calls
+
+
+@pytest.mark.parametrize("kind", [OutOfMemory, ResourceExhaustedTransient])
+@pytest.mark.parametrize("failures", [2, 9])
+def test_a_preparation_that_lacks_a_resource_is_tried_again(
+    kind: type[nd.Error], failures: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(optimization, "_PAUSES_S", (0.01, 0.02, 0.03))
+    tries, prepare = 0, Preparer.prepare
+
+    def prepared(self: Preparer, *arguments: Any) -> PreparedStep:
+        nonlocal tries
+        if threading.current_thread() is threading.main_thread():
+            return prepare(self, *arguments)
+        tries += 1
+        if tries <= failures:
+            raise kind("there are too many")
+        return prepare(self, *arguments)
+
+    monkeypatch.setattr(Preparer, "prepare", prepared)
+    compilation = started(add_model((5, 3)))
+    assert compilation.wait_until_optimized(WAIT_S) == (failures == 2)
+    assert tries == min(failures, 3) + 1
+    if failures > 2:
+        assert "could not prepare it: there are too many" in compilation.status.steps[0].reason
 
 
 def test_cached_code_needs_no_first_tier() -> None:

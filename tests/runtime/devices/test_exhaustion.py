@@ -1,13 +1,14 @@
-"""A driver that cannot start threads has no fault."""
+"""A driver that gets no thread, file or memory has no fault."""
 
+import errno
 import threading
 
 import pytest
 from support.threads import refuse_threads
 
-from neurald.hal.errors import BadState, OpFailed, ResourceExhaustedTransient
+from neurald.hal.errors import BadState, Error, OpFailed, OutOfMemory, ResourceExhaustedTransient
 from neurald.runtime.devices.driver_faults import convert_driver_faults
-from neurald.runtime.devices.thread_refusal import thread_refusal
+from neurald.runtime.devices.exhaustion import exhaustion
 
 pytestmark = pytest.mark.quick
 
@@ -38,9 +39,25 @@ def test_an_interpreter_without_threads_is_named(monkeypatch: pytest.MonkeyPatch
 
 
 def test_other_faults_stay_those_of_the_driver() -> None:
-    assert thread_refusal("gpu") is None
+    assert exhaustion("gpu", RuntimeError("no")) is None
     with (
         pytest.raises(OpFailed, match="the driver has a fault: it raised RuntimeError: no"),
         convert_driver_faults("gpu"),
     ):
         raise RuntimeError("no")
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [
+        (errno.EMFILE, ResourceExhaustedTransient),
+        (errno.ENFILE, ResourceExhaustedTransient),
+        (errno.ENOMEM, OutOfMemory),
+        (errno.EIO, OpFailed),
+    ],
+)
+def test_errors_of_the_system(number: int, kind: type[Error]) -> None:
+    with pytest.raises(Error, match=f"Errno {number}") as caught, convert_driver_faults("gpu"):
+        raise OSError(number, "no")
+    assert type(caught.value) is kind
+    assert ("fault" in str(caught.value)) == (kind is OpFailed)

@@ -1,0 +1,41 @@
+"""Finds out whether a driver failed since the process lacks a resource, which is not its fault."""
+
+import errno
+import threading
+
+from neurald.hal.errors import BadState, Error, OutOfMemory, ResourceExhaustedTransient
+
+#: Python names interpreters where they, rather than the system, refuse a thread.
+_BY_INTERPRETER = "interpreter"
+
+
+def exhaustion(device: str, error: Exception) -> Error | None:
+    """Returns the error for a resource that the process lacks; None if it lacks none.
+
+    Args:
+        device: the name of the device.
+        error: what its driver raised.
+    """
+    if isinstance(error, OSError):
+        if error.errno == errno.ENOMEM:
+            return OutOfMemory(f"{device}: the driver ran out of memory: {error}")
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            return ResourceExhaustedTransient(
+                f"{device}: the driver could not open a file, because there are too many: {error}"
+            )
+        return None
+    return _thread_refusal(device) if isinstance(error, RuntimeError) else None
+
+
+def _thread_refusal(device: str) -> Error | None:
+    """Returns the error if no thread can be started here; None if one can."""
+    try:
+        threading.Thread(target=int, name="neurald trial", daemon=True).start()
+    except RuntimeError as error:
+        if _BY_INTERPRETER in str(error):
+            return BadState(
+                f"{device} needs threads, which this interpreter of Python cannot start ({error}); use neurald "
+                "in the main interpreter of the process"
+            )
+        return ResourceExhaustedTransient(f"{device} needs threads, and none can be started: {error}")
+    return None
