@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
+from neurald.hal.errors import OutOfMemory, ResourceExhaustedTransient
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.interpreter_turns import turns
@@ -39,11 +40,11 @@ class SubmittedWork:
     It does not keep alive what the work refers to.
     """
 
-    __slots__ = ("_is_over", "_process", "cancellation")
+    __slots__ = ("_is_over", "_lacked", "_process", "cancellation")
 
     def __init__(self) -> None:
         self.cancellation: Final = Cancellation()
-        self._is_over = False
+        self._is_over = self._lacked = False
         # The thread does not exist in a forked child.
         self._process = os.getpid()
 
@@ -51,19 +52,24 @@ class SubmittedWork:
         """Cancels the work. It is not begun, or ends early."""
         self.cancellation.cancel()
 
-    def end(self) -> None:
-        """Notes that the work has ended."""
+    def end(self, *, lacked: bool = False) -> None:
+        """Notes that the work has ended.
+
+        Args:
+            lacked: whether it failed since the process lacked a resource for now.
+        """
+        self._lacked = lacked
         self._is_over = True
 
     @property
     def is_ongoing(self) -> bool:
         """True while a result can be expected."""
-        return not self._is_over and not self.is_lost and not self.cancellation.is_cancelled
+        return not (self._is_over or self.is_lost or self.cancellation.is_cancelled)
 
     @property
     def is_lost(self) -> bool:
-        """True in a forked child, which has to submit the work again."""
-        return self._process != os.getpid()
+        """True if it has to be submitted again: in a forked child, or if a resource was lacking."""
+        return self._lacked or self._process != os.getpid()
 
     def give_way(self, deadline_s: float | None = None) -> bool:
         """Lets the work use the interpreter before a call that its result would make faster.
@@ -151,15 +157,16 @@ class BackgroundWorker:
                 return
             if piece.submitted.cancellation.is_cancelled:
                 continue
-            self._current = piece
+            self._current, lacked = piece, False
             try:
                 with turns.working():
                     piece.context.run(piece.work, piece.submitted.cancellation)
             except Exception as error:
+                lacked = isinstance(error, OutOfMemory | ResourceExhaustedTransient | MemoryError)
                 _LOG.info("work in the background failed: %s: %s", type(error).__name__, error)
             finally:
                 self._current = None
-                piece.submitted.end()
+                piece.submitted.end(lacked=lacked)
             # An idle thread must not keep what its last work refers to.
             del piece
 

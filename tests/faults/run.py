@@ -35,7 +35,8 @@ executions with receipts, until there are that many. With `--heal` the process o
 driver is killed and stopped during executions on its device (`managed/heal.py`). With `--updates` a
 driver is replaced again and again while its clients call (`managed/update.py`). With `--swaps` the
 first tiers of models are replaced by optimised code under threads, while compiling processes and
-daemons are killed and disks are full (`swap.py`). All exit with 1 if anything was wrong, too slow,
+daemons are killed, disks are full, and the application is forked, interrupted, and out of memory or
+descriptors (`swap.py`). All exit with 1 if anything was wrong, too slow,
 or grew.
 """
 

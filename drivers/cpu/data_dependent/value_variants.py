@@ -18,7 +18,7 @@ from neurald.drivers.cpu.data_dependent.growing_model import GrowingModel
 from neurald.drivers.cpu.parts.partly_compiled_model import stored_like
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult, KernelTime
-from neurald.hal.errors import Error, OpFailed
+from neurald.hal.errors import Error, OpFailed, OutOfMemory, ResourceExhaustedTransient
 from neurald.hal.execution.background import SubmittedWork, worker
 from neurald.hal.execution.direct_calls import ArrayFunction, ShortExecution, array_function, short_execution
 from neurald.hal.execution.in_process import InProcessModel
@@ -349,6 +349,8 @@ class ValueVariants(InProcessModel):
             variant = compile_later(
                 with_values(self._model, self._positions, values, self._shapes), cancellation
             )
+        except (OutOfMemory, ResourceExhaustedTransient):
+            raise  # it is tried again
         except Error as error:
             _LOG.info("not compiled for values of its inputs: %s", error)
             return

@@ -9,6 +9,7 @@ from support.daemon.forking import in_child
 from support.threads import refuse_threads
 from support.waiting import wait_until
 
+from neurald.hal.errors import OpFailed, OutOfMemory, ResourceExhaustedTransient
 from neurald.hal.execution.background import BackgroundWorker
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.interpreter_turns import turns
@@ -139,6 +140,30 @@ def test_calls_give_way_until_the_work_has_ended(monkeypatch: pytest.MonkeyPatch
     wait_until(lambda: not submitted.is_ongoing)
     assert not submitted.give_way(6.0)
     assert given == [5.0]
+    worker.close()
+
+
+@pytest.mark.parametrize(
+    ("error", "is_lost"),
+    [
+        (OutOfMemory("no"), True),
+        (ResourceExhaustedTransient("no"), True),
+        (MemoryError(), True),
+        (OpFailed("no"), False),
+        (None, False),
+    ],
+)
+def test_work_that_lacks_a_resource_is_lost(error: Exception | None, is_lost: bool) -> None:
+    worker = BackgroundWorker()
+
+    def work(_: Cancellation) -> None:
+        if error is not None:
+            raise error
+
+    submitted = worker.submit(work)
+    assert submitted is not None
+    wait_until(lambda: not submitted.is_ongoing)
+    assert submitted.is_lost == is_lost
     worker.close()
 
 

@@ -24,7 +24,7 @@ from neurald.drivers.compiler.frontend.variants.open_dimensions import (
 from neurald.drivers.compiler.frontend.variants.variant_uses import VariantUses, improving
 from neurald.hal.compiling.leaving import call_at_exit, call_no_more, note_freed
 from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult, KernelTime
-from neurald.hal.errors import BadData, Error, OpFailed
+from neurald.hal.errors import BadData, Error, OpFailed, OutOfMemory, ResourceExhaustedTransient
 from neurald.hal.execution.direct_calls import (
     ArrayFunction,
     ShortExecution,
@@ -522,11 +522,15 @@ def _specialized(
     Does not keep the prepared model alive.
     """
     variant: PreparedWithOperands | None = None
+    is_known = True
     try:
         variant = specialize(model, known_shapes(model, shapes), ExecuteOptions(cancellation=cancellation))
+    except (OutOfMemory, ResourceExhaustedTransient):
+        is_known = False
+        raise
     finally:
         found = prepared()
-        if found is not None:
+        if found is not None and is_known:
             found.replace_variant(shapes, variant)
 
 
@@ -550,5 +554,7 @@ def _compiled(
         return
     try:
         found.compile_variant(shapes, ExecuteOptions(cancellation=cancellation))
+    except (OutOfMemory, ResourceExhaustedTransient):
+        raise  # it is tried again
     except Error as error:
         _LOG.info("not compiled for shapes %s: %s", shapes, error)

@@ -15,6 +15,8 @@ Improve: TypeAlias = "Callable[[], SubmittedWork | None]"
 
 #: Number of uses of a variant for any lengths after which the model is compiled for its shapes.
 FREQUENT_USES: Final = 32
+#: How many times as many uses are needed after work was lost.
+_MORE: Final = 4
 
 
 def improving(method: "Callable[[], Callable[[_Key], SubmittedWork | None] | None]", key: _Key) -> Improve:
@@ -41,20 +43,23 @@ class VariantUses:
     calls it makes another one, of the faster variant.
 
     Args:
-        improve: see `Improve`. It is called once, and again if its work is lost by a fork.
+        improve: see `Improve`. It is called once, and again if its work is lost: after more and
+            more uses, in case what it lacks is always missing.
         work: what `improve` has returned already, if it was called.
 
     Attributes:
         is_over: True once the variant was replaced, or is known to remain.
     """
 
-    __slots__ = ("_count", "_improve", "_work", "is_over")
+    __slots__ = ("_count", "_improve", "_needed", "_work", "is_over")
 
     def __init__(self, improve: Improve, work: "SubmittedWork | None" = None) -> None:
         self._improve = improve
         self._work = work
         #: Negative once the work was begun.
         self._count = 0 if work is None else -1
+        #: How many uses are frequent, as a multiple of `FREQUENT_USES`.
+        self._needed = 1
         self.is_over = False
 
     def add(self) -> None:
@@ -62,7 +67,7 @@ class VariantUses:
         if self._count < 0:
             return
         self._count += 1
-        if self._count >= FREQUENT_USES:
+        if self._count >= self._needed * FREQUENT_USES:
             self._count = -1
             self._work = self._improve()
             if self._work is None:
@@ -79,6 +84,7 @@ class VariantUses:
             self._work = None
             if work.is_lost:
                 self._count = 0
+                self._needed *= _MORE
 
     def counted_call(self, function: Callable[..., object]) -> Callable[..., object]:
         """Returns a function that counts its calls, and returns None after the variant's end.

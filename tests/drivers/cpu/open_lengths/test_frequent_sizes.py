@@ -15,6 +15,7 @@ from neurald.drivers.compiler.frontend.variants.shape_specialization import Spec
 from neurald.drivers.compiler.frontend.variants.variant_uses import VariantUses
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.cpu.open_model import CpuOpenModel
+from neurald.hal.errors import OutOfMemory
 from neurald.hal.execution.background import SubmittedWork, worker
 from neurald.hal.sync.interpreter_turns import turns
 
@@ -108,6 +109,39 @@ def test_calls_give_way_to_code_for_their_size(
     for _ in range(20):
         run()
     assert not given_way
+
+
+def test_a_size_whose_code_lacked_memory_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(variant_uses, "FREQUENT_USES", 3)
+    replaced, tries = threading.Event(), 0
+    specialized, replace = shape_specialization._specialized, SpecializingModel.replace_variant
+
+    def lacking(*arguments: Any) -> None:
+        nonlocal tries
+        tries += 1
+
+        def refuse(*_: object) -> Any:
+            raise OutOfMemory("there is none")
+
+        reference, model, specialize, *rest = arguments
+        specialized(reference, model, refuse if tries == 1 else specialize, *rest)
+
+    def replacing(self: SpecializingModel, shapes: Any, variant: Any) -> None:
+        replace(self, shapes, variant)
+        if variant is not None:
+            replaced.set()
+
+    monkeypatch.setattr(shape_specialization, "_specialized", lacking)
+    monkeypatch.setattr(SpecializingModel, "replace_variant", replacing)
+    given = np.ones((43, 3), np.float32)
+    compilation = nd.CompilationBuilder(add_model((0, 3)), [CpuDevice()]).finish()
+
+    def run() -> bool:
+        assert (compilation.run(given, given)[0] == 2).all()
+        return replaced.is_set()
+
+    wait_until(run)
+    assert tries == 2
 
 
 def worker_is_busy() -> bool:

@@ -96,7 +96,20 @@ def test_work_that_a_fork_has_lost_is_begun_again(monkeypatch: pytest.MonkeyPatc
     uses.give_way()
     monkeypatch.undo()
     use_often(uses)
+    assert variant.count() == 1
+    for _ in range(3):
+        use_often(uses)
     assert variant.count() == 2
+
+
+def test_work_that_lacked_a_resource_is_tried_less_and_less_often() -> None:
+    variant = _Variant()
+    uses = VariantUses(variant.improve)
+    variant.work.end(lacked=True)
+    for _ in range(100):
+        use_often(uses)
+    # After 1, 4, 16 and 64 times as many uses as are frequent.
+    assert variant.count() == 4
 
 
 def test_functions_do_not_keep_what_they_improve_alive() -> None:
