@@ -11,6 +11,7 @@ a resource, its calls may fail with an error that says so.
 """
 
 import contextlib
+import errno
 import json
 import os
 import random
@@ -29,6 +30,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 from unittest.mock import patch
 
+import numpy as np
 from faults.daemon_process import DaemonProcess
 from support.data import VECTORS
 
@@ -100,6 +102,8 @@ class Victim:
         compilations: its compilations, the present one last.
         wrong: what was wrong.
         may_lack: whether it lacks a resource, or has lacked one during a call under way.
+        starting: is held while a thread is started, or a resource is lacking: `Thread.start` waits
+            for ever if the new thread finds no memory for its first step.
     """
 
     def __init__(self, record: Record, disk: Disk) -> None:
@@ -108,6 +112,7 @@ class Victim:
         self.compilations: list[nd.Compilation] = []
         self.wrong: list[str] = []
         self.may_lack = False
+        self.starting = threading.Lock()
 
 
 def kill_server(victim: Victim) -> None:
@@ -179,12 +184,13 @@ def exhaust_memory(victim: Victim) -> None:
 
 def _without(victim: Victim, kind: int, limit: int) -> None:
     soft, hard = resource.getrlimit(kind)
-    victim.may_lack = True
-    resource.setrlimit(kind, (limit, hard))
-    try:
-        time.sleep(random.uniform(0.0, _LACK_S))
-    finally:
-        resource.setrlimit(kind, (soft, hard))
+    with victim.starting:
+        victim.may_lack = True
+        resource.setrlimit(kind, (limit, hard))
+        try:
+            time.sleep(random.uniform(0.0, _LACK_S))
+        finally:
+            resource.setrlimit(kind, (soft, hard))
 
 
 def nothing(victim: Victim) -> None:
@@ -299,6 +305,7 @@ def play(count: int, seed: int, *, faults: Sequence[str] = tuple(FAULTS)) -> dic
     wrong: list[str] = []
     with tempfile.TemporaryDirectory(prefix="ns") as folder, _quick_compilers():
         disk = Disk(Path(folder) / "disk")
+        _allocate_for_products()
         library = nd.devices()[0].first_tier.library  # type: ignore[attr-defined]
         library.code(None)
         if not library.wait(_WAIT_S):
@@ -363,7 +370,6 @@ def _replaced(
             FAULTS[fault](victim)
 
     striking = threading.Thread(target=strike)
-    striking.start()
 
     def compile_model(model: nd.Model) -> nd.Compilation:
         builder = nd.CompilationBuilder(model, [device])
@@ -375,10 +381,11 @@ def _replaced(
     wrong, compilations = victim.wrong, victim.compilations
     threads: list[threading.Thread] = []
     with calls.handled():
+        striking.start()
         try:
             try:
                 wrong += mismatches(record, calls.repeated(lambda: run(record, compile_model)))
-            except (nd.Error, MemoryError) as error:
+            except (nd.Error, MemoryError, OSError) as error:
                 if not _is_excused(error, device, victim):
                     wrong.append(f"{type(error).__name__}: {error}")
                 if not compilations:
@@ -387,8 +394,9 @@ def _replaced(
             threads += [
                 threading.Thread(target=_call, args=(victim, compilation, device)) for _ in range(THREADS)
             ]
-            for thread in threads:
-                _start(thread)
+            with victim.starting:
+                for thread in threads:
+                    thread.start()
             is_optimized = calls.repeated(lambda: compilation.wait_until_optimized(_WAIT_S))
             for thread in threads:
                 thread.join(_WAIT_S)
@@ -410,18 +418,20 @@ def _replaced(
     return "first tier", wrong
 
 
-def _start(thread: threading.Thread) -> None:
-    """Starts a thread as soon as there is memory for one."""
-    end_s = time.monotonic() + _WAIT_S
-    while True:
-        try:
-            thread.start()
-        except RuntimeError:
-            if time.monotonic() > end_s:
-                raise
-            time.sleep(0.01)
-        else:
-            return
+def _allocate_for_products() -> None:
+    """Lets NumPy allocate what products of all threads need; it ends a process that cannot."""
+    together = threading.Barrier(THREADS + 1)
+
+    def multiply() -> None:
+        matrix = np.ones((768, 768))
+        together.wait()
+        np.matmul(matrix, matrix)
+
+    threads = [threading.Thread(target=multiply) for _ in range(THREADS + 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 def _is_excused(error: BaseException, device: nd.Device, victim: Victim) -> bool:
@@ -430,7 +440,8 @@ def _is_excused(error: BaseException, device: nd.Device, victim: Victim) -> bool
     A daemon that is killed while it looks at a model supports no operation of it.
     """
     if victim.may_lack:
-        return isinstance(error, _LACKING)
+        # A module that is imported when it is needed first may find no descriptor.
+        return isinstance(error, _LACKING) or (isinstance(error, OSError) and error.errno == errno.EMFILE)
     if not device.is_remote:
         return False
     texts = ("is gone", "no driver daemon listens")
@@ -446,7 +457,7 @@ def _call(victim: Victim, compilation: nd.Compilation, device: nd.Device) -> Non
         left -= not compilation.status.is_pending
         try:
             wrong += mismatches(record, run(record, lambda _: compilation))
-        except (nd.Error, MemoryError) as error:
+        except (nd.Error, MemoryError, OSError) as error:
             is_first_tier = any(step.tier is StepTier.FIRST for step in compilation.status.steps)
             if victim.may_lack and _is_excused(error, device, victim):
                 continue
