@@ -123,10 +123,21 @@ def _wrapping_usage_errors() -> Iterator[None]:
         if message is not None:
             from neurald.service.console.output import wrapped
 
-            lines = (_TYPER_PREFIX + message()).split("\n")
+            lines = (_TYPER_PREFIX + message() + _given(error)).split("\n")
             text = "\n".join(wrapped(line, sys.stderr) for line in lines).removeprefix(_TYPER_PREFIX)
             error.format_message = lambda: text  # type: ignore[attr-defined]
         raise
+
+
+def _given(error: Exception) -> str:
+    """Returns which value is wrong, where Typer's own message only says what is expected."""
+    # Pydantic, which newer versions of Typer check values with.
+    details = getattr(error.__cause__, "errors", None)
+    if not callable(details):
+        return ""
+    from neurald.hal.api_arguments import shown
+
+    return f"; {shown(details()[0]['input'])} is given"
 
 
 def _message(error: Exception) -> str:

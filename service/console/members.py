@@ -5,6 +5,8 @@ from typing import TypeVar
 
 import typer
 
+from neurald.hal.wording import listed
+
 _Enum = TypeVar("_Enum", bound=Enum)
 
 
@@ -22,5 +24,5 @@ def member_of(kind: type[_Enum], name: str, option: str) -> _Enum:
     try:
         return kind[name.upper()]
     except KeyError:
-        names = " or ".join(each.name.lower() for each in kind)
+        names = listed([each.name.lower() for each in kind], "or")
         raise typer.BadParameter(f"{option} is {name!r}; {names} is expected") from None

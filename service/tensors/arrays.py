@@ -24,6 +24,7 @@ from neurald.hal.model.model import Model
 from neurald.hal.model.strings import as_strings
 from neurald.hal.model.types import MAX_OPERAND_BYTES, OperandType
 from neurald.hal.process.files.output_file import open_output
+from neurald.hal.wording import listed
 from neurald.service.tensors.files import open_archive, open_regular
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -64,6 +65,14 @@ def describe_type(kind: "np.dtype[Any] | str", shape: tuple[int, ...] | None) ->
     if shape is None:
         return f"{kind} of any shape"
     return f"{kind} [{', '.join(str(d) if d else '?' for d in shape)}]"
+
+
+def known_inputs(slots: Sequence[Slot]) -> str:
+    """Says for a message what the inputs are, and which names by position stand for them."""
+    names = [
+        repr(slot.key) if slot.alias == slot.key else f"{slot.key!r} (or {slot.alias!r})" for slot in slots
+    ]
+    return f"the inputs are {listed(names)}" if names else "the model has no inputs"
 
 
 def input_slots(model: Model) -> tuple[Slot, ...]:

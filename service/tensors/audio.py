@@ -1,7 +1,6 @@
 """Converts sounds to model inputs."""
 
 import math
-import wave
 from pathlib import Path
 from typing import Final
 
@@ -13,14 +12,13 @@ from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import OperandType
 from neurald.service.tensors.arrays import Array, describe_type, input_slots
 from neurald.service.tensors.files import open_regular
+from neurald.service.tensors.wav import read_header
 
 #: Samples per second that most models of speech and sounds expect.
 DEFAULT_RATE: Final = 16_000
 #: No sound of which anything could be recognised is shorter.
 _SHORTEST_S: Final = 0.1
 _MAX_RATE: Final = 768_000
-#: Maximum size in bytes of one sample.
-_MAX_WIDTH: Final = 4
 #: Most samples of all channels together, and most samples at the model's rate. Each takes 20 bytes
 #: or more while it is converted.
 _MAX_SAMPLES: Final = 1 << 26
@@ -51,7 +49,7 @@ def audio_input(model: Model, path: Path, rate: int = DEFAULT_RATE) -> tuple[Arr
         the remark is empty.
 
     Raises:
-        BadData: the model takes no waveform, or the file is not a WAV file with PCM samples.
+        BadData: the model takes no waveform, or the file is not a WAV file of integers or floats.
         OSError: the file cannot be read.
     """
     slots = input_slots(model)
@@ -99,30 +97,29 @@ def read_audio(path: Path, rate: int) -> Array:
     """Reads a WAV file as float64 samples from -1 to 1 at a rate per second.
 
     Raises:
-        BadData: the file is not a WAV file with PCM samples, or is damaged or too large.
+        BadData: the file is not a WAV file of integers or floats, or is damaged or too large.
         OSError: the file cannot be read.
     """
     with open_regular(path) as file:
         try:
-            with wave.open(file) as sound:
-                found, channels, width = sound.getframerate(), sound.getnchannels(), sound.getsampwidth()
-                if not 0 < found <= _MAX_RATE:
-                    raise BadData(f"{path} has {found} samples per second; 1 to {_MAX_RATE} are expected")
-                if width > _MAX_WIDTH:
-                    raise BadData(f"{path} has samples of {width} bytes; 1 to {_MAX_WIDTH} are expected")
-                longest = min(_MAX_SAMPLES // channels, _MAX_SAMPLES * found // rate)
-                content = sound.readframes(longest + 1)
-        except (wave.Error, EOFError, RuntimeError) as error:
-            raise BadData(f"{path} is not a WAV file with PCM samples: {error or 'it is cut off'}") from None
-    if len(content) > longest * channels * width:
+            header = read_header(file)
+        except BadData as error:
+            raise BadData(f"{path} is not a WAV file that can be read: {error}") from None
+        found, channels = header.rate, header.channels
+        if not 0 < found <= _MAX_RATE:
+            raise BadData(f"{path} has {found} samples per second; 1 to {_MAX_RATE} are expected")
+        longest = min(_MAX_SAMPLES // channels, _MAX_SAMPLES * found // rate)
+        most_bytes = longest * channels * header.width
+        content = file.read(min(header.size_bytes, most_bytes + 1))
+    if len(content) > most_bytes:
         raise BadData(
             f"{path} takes more than {longest / found:g} s; this is the limit for {channels} channels, with "
             f"{found} samples per second that become {rate}"
         )
-    content = content[: len(content) // (channels * width) * channels * width]
-    if not content:
+    samples = header.samples(content)
+    if not len(samples):
         raise BadData(f"{path} has no samples")
-    mixed = _real(content, width).reshape(-1, channels).mean(1)
+    mixed = samples.mean(1)
     if found == rate:
         return np.asarray(mixed)
     count = max(1, math.floor(len(mixed) * rate / found))
@@ -132,12 +129,3 @@ def read_audio(path: Path, rate: int) -> Array:
         mixed = np.convolve(mixed, np.full(window, 1 / window), "same")[: len(mixed)]
     converted: Array = np.interp(np.arange(count) * (found / rate), np.arange(len(mixed)), mixed)
     return converted
-
-
-def _real(content: bytes, width: int) -> Array:
-    if width == 1:
-        return (np.frombuffer(content, np.uint8).astype(np.float64) - 128) / 128
-    stored = np.zeros((len(content) // width, _MAX_WIDTH), np.uint8)
-    # The most significant bytes of 32 bits, so that all widths have the same range.
-    stored[:, _MAX_WIDTH - width :] = np.frombuffer(content, np.uint8).reshape(-1, width)
-    return stored.view("<i4").reshape(-1).astype(np.float64) / 2**31

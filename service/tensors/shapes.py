@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.types import MAX_OPERAND_BYTES, Dimensions, byte_size
-from neurald.service.tensors.arrays import Slot, describe_type, shape_fits
+from neurald.service.tensors.arrays import Slot, describe_type, known_inputs, shape_fits
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -34,7 +34,7 @@ def parse_shapes(settings: Sequence[str], slots: Sequence[Slot]) -> Shapes:
         if not name or not _SHAPE.fullmatch(text):
             raise BadData(f"shape {setting!r} cannot be read; expected NAME=SIZExSIZE, such as x=1x224x224x3")
         if name not in by_name:
-            raise BadData(f"shape {setting!r} names no input; the inputs are {', '.join(map(repr, by_name))}")
+            raise BadData(f"shape {setting!r} names no input; {known_inputs(slots)}")
         slot = by_name[name]
         if slot.key in shapes:
             raise BadData(

@@ -11,7 +11,15 @@ import numpy as np
 from neurald.hal.errors import BadData
 from neurald.hal.model.strings import as_strings
 from neurald.hal.model.types import MAX_OPERAND_BYTES, OperandType
-from neurald.service.tensors.arrays import Array, Ranges, Slot, describe_type, read_header, shape_fits
+from neurald.service.tensors.arrays import (
+    Array,
+    Ranges,
+    Slot,
+    describe_type,
+    known_inputs,
+    read_header,
+    shape_fits,
+)
 from neurald.service.tensors.files import open_regular
 from neurald.service.tensors.shapes import Shapes
 
@@ -105,9 +113,7 @@ def _by_key(
         # Names and files may have equals signs, too.
         named = [name for name in by_name if setting.startswith(f"{name}=")]
         if not named:
-            raise BadData(
-                f"{what} {setting!r} names no input; the inputs are {', '.join(map(repr, by_name))}"
-            )
+            raise BadData(f"{what} {setting!r} names no input; {known_inputs(slots)}")
         name = max(named, key=len)
         slot = by_name[name]
         if slot.key in found:

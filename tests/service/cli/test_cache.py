@@ -285,7 +285,7 @@ class TestWarm:
     @sweep(
         ("options", "message"),
         [
-            (("--preference", "fast"), "low_power or fast_single_answer or sustained_speed"),
+            (("--preference", "fast"), "low_power, fast_single_answer or sustained_speed"),
             (("--priority", "0"), "low or medium or high"),
             (("--token", "12"), "64 hexadecimal digits"),
             (("--dir", "x"), "needs --token"),

@@ -83,6 +83,17 @@ def test_bad_usage_is_status_2(arguments: list[str]) -> None:
     assert "Traceback" not in result.stderr
 
 
+@sweep(
+    ("option", "value"),
+    [("--threads", "many"), ("--threads", "0"), ("--rate", "1e9"), ("--top", "-1")],
+)
+def test_errors_name_the_value_of_an_option(option: str, value: str) -> None:
+    result = invoke("run", "a", option, value)
+    assert result.exit_code == 2
+    assert option in result.stderr
+    assert re.search(rf"(?<![\w-]){value}(?!\w)", result.stderr)
+
+
 def damaged_models() -> Iterator[bytes]:
     good = MODEL.read_bytes()
     rng = np.random.default_rng(0)

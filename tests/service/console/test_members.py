@@ -24,3 +24,6 @@ def test_names_are_those_of_the_library(kind: type[Enum]) -> None:
 def test_other_names_are_refused() -> None:
     with pytest.raises(typer.BadParameter, match="--startup is 'soon'; instant or optimized is expected"):
         member_of(nd.Startup, "soon", "--startup")
+    several = "low, medium or high is expected"
+    with pytest.raises(typer.BadParameter, match=several):
+        member_of(nd.Priority, "first", "--priority")

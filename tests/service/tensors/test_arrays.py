@@ -16,6 +16,7 @@ from neurald.hal.model.types import Dimensions, Lifetime, OperandType
 from neurald.service.tensors.arrays import (
     Slot,
     input_slots,
+    known_inputs,
     output_slots,
     random_inputs,
     read_inputs,
@@ -378,3 +379,9 @@ def test_random_numbers_are_in_the_given_ranges() -> None:
     largest = float(np.finfo(np.float32).max)
     (widest,) = random_inputs(slots[:1], ranges={"x": (-largest, largest)})
     assert np.isfinite(widest).all()
+
+
+def test_known_inputs() -> None:
+    assert known_inputs([]) == "the model has no inputs"
+    unnamed, named = slot("input_0"), slot("x", alias="input_1")
+    assert known_inputs([unnamed, named]) == "the inputs are 'input_0' and 'x' (or 'input_1')"

@@ -153,7 +153,7 @@ def test_percentiles() -> None:
     [
         ("--percentile", "101", "numbers from 0 to 100"),
         ("--percentile", "x", "numbers from 0 to 100"),
-        ("--preference", "none", "low_power or fast_single_answer or sustained_speed is expected"),
+        ("--preference", "none", "low_power, fast_single_answer or sustained_speed is expected"),
         ("--priority", "none", "low or medium or high is expected"),
     ],
 )
