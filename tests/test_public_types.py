@@ -12,15 +12,22 @@ from typing import Any
 import pytest
 
 import neurald as nd
+from neurald import litert
 
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAM = ROOT / "tests" / "support" / "public_calls.py"
+LITERT_PROGRAM = PROGRAM.with_name("litert_calls.py")
 _PACKAGE = "pyright@1.1.414"
 
 
 def test_the_program_uses_every_public_name() -> None:
     public = {name for name in dir(nd) if not name.startswith("_")}
     assert set(re.findall(r"\bnd\.(\w+)", PROGRAM.read_text())) == public
+
+
+def test_the_program_of_litert_uses_every_public_name() -> None:
+    used = re.findall(r"\blitert\.(\w+)", LITERT_PROGRAM.read_text().split('"""', 2)[2])
+    assert set(used) == set(litert.__all__)
 
 
 @pytest.fixture(scope="module")
@@ -61,18 +68,20 @@ def diagnostics(pyright: Path, files: Sequence[Path]) -> list[dict[str, Any]]:
 def test_pyright_accepts_programs(pyright: Path) -> None:
     examples = sorted((ROOT / "examples").glob("*.py"))
     assert len(examples) > 10
-    assert diagnostics(pyright, [PROGRAM, *examples]) == []
+    assert diagnostics(pyright, [PROGRAM, LITERT_PROGRAM, *examples]) == []
 
 
 def test_pyright_finds_mistakes(pyright: Path, tmp_path: Path) -> None:
     program = tmp_path / "mistakes.py"
     program.write_text(
-        "import neurald as nd\n"
+        "import neurald as nd; from neurald import litert\n"
         "nd.load_tflit('model.tflite')\n"
         "nd.compile('model.tflite', thread=2)\n"
         "nd.compile('model.tflite').sumary()\n"
         "nd.CompilationBuilder(nd.load_tflite('a')).set_startup('INSTANT')\n"
         "nd.Priority.HIHG\n"
+        "litert.Interprter\n"
+        "litert.Interpreter(model_pth='a')\n"
     )
     found = diagnostics(pyright, [program])
-    assert {each["range"]["start"]["line"] for each in found} == {1, 2, 3, 4, 5}
+    assert {each["range"]["start"]["line"] for each in found} == {1, 2, 3, 4, 5, 6, 7}

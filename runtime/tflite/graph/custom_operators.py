@@ -18,7 +18,7 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 #: Computes an operator: from its inputs, which must not be changed, None for omitted ones, and its
 #: custom options. It returns one array, or several for an operator with several outputs.
-CustomFunction: TypeAlias = Callable[[Sequence[Array | None], bytes], Array | Sequence[Array]]
+CustomFunction: TypeAlias = Callable[[Sequence[Any], bytes], Array | Sequence[Array]]
 
 EXTENSION = Extension(name="org.neurald.python", operations=(ExtensionOperation(code=0, name="CALL"),))
 CALL = EXTENSION.operation_type(0)
