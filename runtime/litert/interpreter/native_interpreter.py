@@ -109,7 +109,8 @@ class NativeInterpreter:
         return tuple(found[key] for key in ("scales", "zero_points", "quantized_dimension", "block_size"))
 
     def _detail(self, tensor_index: int, subgraph_index: int, key: str) -> Any:
-        return self.runner(subgraph_index).details(tensor_index)[key]
+        tensor, subgraph = (integer(each, "TensorDetails") for each in (tensor_index, subgraph_index))
+        return self.runner(subgraph).details(tensor)[key]
 
     def SetTensor(self, i: int, value: Any, subgraph_index: int = 0) -> None:  # noqa: D102, N802
         self.runner(subgraph_index).set(i, value)

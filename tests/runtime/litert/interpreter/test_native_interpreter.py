@@ -39,6 +39,9 @@ def test_descriptions_are_those_of_the_interpreter() -> None:
     ]
     (first, *_) = interpreter.get_tensor_details()
     assert native.TensorName(0) == first["name"]
+    assert native.TensorName(np.array(0), np.int64(0)) == first["name"]  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="'x' is given"):
+        native.TensorName("x")  # type: ignore[arg-type]
     assert native.TensorType(0) is first["dtype"]
     assert native.TensorQuantization(0) == first["quantization"]
     assert native.TensorSparsityParameters(0) == {}
