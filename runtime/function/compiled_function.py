@@ -101,10 +101,21 @@ class CompiledFunction:
             BadState: the function is closed.
             Error: the execution failed.
         """
-        if named or (len(arrays) == 1 and isinstance(arrays[0], Mapping)):
-            results = self._run(self._by_name(arrays, named))
+        return self._call(self.compilation, arrays, named)
+
+    def _call(self, compilation: Compilation, arrays: tuple[Any, ...], named: dict[str, Any]) -> Outputs:
+        is_named = bool(named) or (len(arrays) == 1 and isinstance(arrays[0], Mapping))
+        values = self._by_name(arrays, named) if is_named else arrays
+        if self._converts:
+            self._require_count(values)
+            inputs = [converted(each, info) for each, info in zip(values, self._inputs, strict=True)]
+            computed = self._compute(compilation, inputs)
+            results = [dequantized(each, info) for each, info in zip(computed, self._outputs, strict=True)]
+        else:
+            results = self._compute(compilation, [as_array(each) for each in values])
+        if is_named:
             return {info.name: array for info, array in zip(self._outputs, results, strict=True)}
-        return self._run(arrays)
+        return results
 
     def _by_name(self, arrays: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
         if named and arrays:
@@ -121,17 +132,7 @@ class CompiledFunction:
     def _names(self) -> str:
         return f"its inputs are {', '.join(repr(info.name) for info in self._inputs) or 'none'}"
 
-    def _run(self, values: Iterable[Any]) -> list[Array]:
-        arrays = tuple(values)
-        if not self._converts:
-            return self._compute(tuple(map(as_array, arrays)))
-        self._require_count(arrays)
-        inputs = [converted(each, info) for each, info in zip(arrays, self._inputs, strict=True)]
-        results = self._compute(inputs)
-        return [dequantized(each, info) for each, info in zip(results, self._outputs, strict=True)]
-
-    def _compute(self, inputs: Sequence[Any]) -> list[Array]:
-        compilation = self.compilation
+    def _compute(self, compilation: Compilation, inputs: Sequence[Any]) -> list[Array]:
         try:
             if not self._keeps_receipts:
                 return compilation.run(*inputs)
@@ -162,10 +163,15 @@ class CompiledFunction:
     def submit(self, *arrays: Any, **named: Any) -> "Future[Any]":
         """Begins a call in another thread, and returns its future. Arguments are as for a call.
 
+        The call ends also if the function is closed meanwhile.
+
         Args:
             arrays, named: the inputs, as for a call.
+
+        Raises:
+            BadState: the function is closed. Other errors are those of the future.
         """
-        return self._lane.submit(partial(self, *arrays, **named))
+        return self._lane.submit(partial(self._call, self.compilation, arrays, named))
 
     @overload
     async def run_async(self, named: Mapping[str, Any], /) -> dict[str, Array]: ...

@@ -180,7 +180,7 @@ TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
         (
             _FUNCTION,
             "CompiledFunction",
-            "__call__",
+            "_call",
             recorded("call", "function", is_call=True),
         ),
         (_FUNCTION, "CompiledFunction", "__init__", recorded("compile", "describe the function")),

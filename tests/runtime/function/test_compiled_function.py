@@ -182,3 +182,12 @@ def test_a_closed_function() -> None:
         function.signatures["zz"]
     assert "closed" in function._repr_html_()
     assert "closed" in repr(function)
+
+
+def test_calls_that_have_begun_end_after_the_function_is_closed() -> None:
+    with nd.compile(sums().build(), "cpu") as function:
+        futures = [function.submit(X + number, X) for number in range(20)]
+    for number, future in enumerate(futures):
+        np.testing.assert_array_equal(future.result(60)[0], 2 * X + 3 + number)
+    with pytest.raises(nd.BadState, match="closed"):
+        function.submit(X, X)
