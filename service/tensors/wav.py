@@ -31,7 +31,7 @@ _MAX_HEADER_BYTES: Final = 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WavHeader:
-    """What a WAV file says of its samples, which are next in the file.
+    """Describes the samples of a WAV file, which are next in the file.
 
     Attributes:
         rate: samples per second of each channel.

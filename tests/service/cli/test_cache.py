@@ -286,7 +286,7 @@ class TestWarm:
         ("options", "message"),
         [
             (("--preference", "fast"), "low_power, fast_single_answer or sustained_speed"),
-            (("--priority", "0"), "low or medium or high"),
+            (("--priority", "0"), "low, medium or high"),
             (("--token", "12"), "64 hexadecimal digits"),
             (("--dir", "x"), "needs --token"),
         ],

@@ -154,7 +154,7 @@ def test_percentiles() -> None:
         ("--percentile", "101", "numbers from 0 to 100"),
         ("--percentile", "x", "numbers from 0 to 100"),
         ("--preference", "none", "low_power, fast_single_answer or sustained_speed is expected"),
-        ("--priority", "none", "low or medium or high is expected"),
+        ("--priority", "none", "low, medium or high is expected"),
     ],
 )
 def test_wrong_values_of_options(option: str, value: str, message: str) -> None:
