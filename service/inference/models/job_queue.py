@@ -143,7 +143,11 @@ class JobQueue:
         waiting = len(self._jobs) - sum(each.priority > priority for each in jobs) + arriving
         if waiting <= 0 and not running:
             return False
-        before_s = (waiting / self._run_rows + running) / max(1, lanes) * self._run_s
+        runs = waiting / self._run_rows
+        if running < lanes and (self._delay_s or self._preferred):
+            # What waits beside an idle lane waits for others, and will be run with them.
+            runs = min(runs, max(1.0, waiting / self._most_rows))
+        before_s = (runs + running) / max(1, lanes) * self._run_s
         return (limit_s is not None and before_s + self._run_s > _SHARE * limit_s) or (
             begin_limit_s is not None and before_s > _SHARE * begin_limit_s
         )

@@ -142,6 +142,21 @@ def test_runs_under_way_count(loop: asyncio.AbstractEventLoop) -> None:
     queue.put(job(loop, deadline_s=0.25), 0.0, lanes=2, running=1)
 
 
+def test_requests_that_wait_for_others_take_one_run(loop: asyncio.AbstractEventLoop) -> None:
+    queue = JobQueue(batch_rows=8, delay_s=10.0)
+    queue.ran(0.1, 1)
+    for _ in range(6):
+        queue.put(job(loop), 0.0, lanes=1)
+    # They are run with it, although runs so far had one request each.
+    queue.put(job(loop, deadline_s=0.4), 0.0, lanes=1)
+    assert len(queue) == 7
+    with pytest.raises(ServiceError, match="would be late"):
+        queue.put(job(loop, deadline_s=0.2), 0.0, lanes=1)
+    # Beside a run that is under way they may have waited for it.
+    with pytest.raises(ServiceError, match="would be late"):
+        queue.put(job(loop, deadline_s=0.4), 0.0, lanes=1, running=1)
+
+
 def test_requests_that_have_no_time_left_are_not_begun(loop: asyncio.AbstractEventLoop) -> None:
     queue = JobQueue(batch_rows=1)
     queue.ran(0.1, 1)
