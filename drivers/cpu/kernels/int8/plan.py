@@ -159,8 +159,12 @@ class ProductPlan(Struct, frozen=True, kw_only=True):
     @property
     def cycles(self) -> float:
         """Estimated cycles."""
-        height, width = estimate(self.height), estimate(self.width)
-        image = _cycles(self.product, self.scheme, self.vectors, (height, width, estimate(self.pitch)))
+        return self.cycles_of(1.0)
+
+    def cycles_of(self, share: float) -> float:
+        """Returns the estimated cycles if this share of the products is computed."""
+        sizes = estimate(self.height), estimate(self.width), estimate(self.pitch)
+        image = _cycles(self.product, self.scheme, self.vectors, sizes, share)
         return estimate(self.images) * self.groups * image
 
     @property
@@ -294,13 +298,16 @@ def max_pixels(scheme: Scheme, vectors: int) -> int:
     return max(1, (scheme.target.registers - scheme.spare_registers) // vectors - scheme.weights_registers)
 
 
-def plan_of(product: WindowedProduct, scheme: Scheme, *, is_direct: bool) -> ProductPlan:
+def plan_of(
+    product: WindowedProduct, scheme: Scheme, *, is_direct: bool, most_vectors: int | None = None
+) -> ProductPlan:
     """Returns the fastest plan, by estimate.
 
     Args:
         product: is not empty; its batches are channel groups.
         scheme: multiplication scheme of the target.
         is_direct: True if elements need no conversion before they are multiplied.
+        most_vectors: limit on the vectors of a panel; None for that of the scheme.
     """
     rows, columns, images, gathered = product.rows, product.columns, product.images, None
     if not is_flat(product) and not is_direct and _is_gathered(product):
@@ -327,7 +334,7 @@ def plan_of(product: WindowedProduct, scheme: Scheme, *, is_direct: bool) -> Pro
     row = pixel * (columns.length if is_direct else padded_width(columns))
     pitch = _pitch(rows, columns, row, pixel) if scheme.has_tiles else width
     vectors = min(
-        range(1, min(_most_vectors(scheme), -(-product.channels // scheme.lanes)) + 1),
+        range(1, min(most_vectors or _most_vectors(scheme), -(-product.channels // scheme.lanes)) + 1),
         key=lambda count: _cycles(
             product, scheme, count, (_typical(height, scheme), _typical(width, scheme), estimate(pitch))
         ),
@@ -464,8 +471,14 @@ def _even_units(height: int, most: int) -> tuple[int, int]:
     return -(-height // units), units
 
 
-def _cycles(product: WindowedProduct, scheme: Scheme, vectors: int, sizes: tuple[int, int, int]) -> float:
-    """Returns the estimated cycles of an image; see `_units`."""
+def _cycles(
+    product: WindowedProduct,
+    scheme: Scheme,
+    vectors: int,
+    sizes: tuple[int, int, int],
+    share: float = 1.0,
+) -> float:
+    """Returns the estimated cycles of an image; see `_units` and `ProductPlan.cycles_of`."""
     height, width, pitch = sizes
     most = max_pixels(scheme, vectors)
     rows, _ = _units(scheme, vectors, sizes)
@@ -494,4 +507,4 @@ def _cycles(product: WindowedProduct, scheme: Scheme, vectors: int, sizes: tuple
     )
     store = _SINGLE_CYCLES if vectors % 2 else _PAIRED_CYCLES
     tile = _SPILLED_TILE_CYCLES if is_kept else _TILE_CYCLES
-    return panels * tiles * (words * step + tile + pixels * vectors * store)
+    return panels * tiles * (share * words * step + tile + pixels * vectors * store)

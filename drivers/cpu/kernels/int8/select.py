@@ -32,13 +32,16 @@ from neurald.drivers.cpu.kernels.int8.depthwise.depthwise import DepthwiseWriter
 from neurald.drivers.cpu.kernels.int8.epilogue.epilogue import QuantizedEpilogue
 from neurald.drivers.cpu.kernels.int8.epilogue.rescaling import find_rescaling
 from neurald.drivers.cpu.kernels.int8.packing.panels import (
+    MAX_SHARE_LEFT,
+    QuantizedWeights,
     are_nibbles,
     head_of,
+    may_skip,
     packed,
     packed_heads,
     panel_bytes,
     reach_of,
-    skips_many,
+    share_left,
     weights_of,
 )
 from neurald.drivers.cpu.kernels.int8.packing.run_time_panels import RightMatrix
@@ -148,8 +151,8 @@ def _product(
         return quick
     if plan.may_have_nibbles and are_nibbles(weights):
         plan = replace(plan, has_nibbles=True)
-    if plan.may_skip_taps and skips_many(plan, weights):
-        plan = replace(plan, skips_taps=True)
+    if may_skip(plan, weights):
+        plan = _skipping(plan, weights, zeros[0])
     starts = weights.starts
     if plan.is_signed:
         # They are for bytes that were made unsigned.
@@ -173,18 +176,48 @@ def _product(
     )
 
 
+def _skipping(plan: ProductPlan, weights: QuantizedWeights, zero: int) -> ProductPlan:
+    """Returns the fastest plan of which panels skip the first taps of windows without weights.
+
+    Channels of a panel skip what all of them lack, so panels of one vector may skip more.
+
+    Args:
+        plan: the fastest plan that skips none.
+        weights: the weights.
+        zero: the input's zero point.
+    """
+    candidates = [plan]
+    if plan.vectors > 1 and not plan.has_nibbles:
+        is_summed = bool(weights.sums)
+        narrow = _plan(plan.product, plan.scheme, zero, has_sums=is_summed, most_vectors=1)
+        candidates += [narrow] if narrow.may_skip_taps else []
+    shares = [share_left(each, weights) for each in candidates]
+    costs = [each.cycles_of(share) for each, share in zip(candidates, shares, strict=True)]
+    best = costs.index(min(costs))
+    if shares[best] > MAX_SHARE_LEFT:
+        return plan
+    return replace(candidates[best], skips_taps=True)
+
+
 def _plan(
-    product: WindowedProduct, scheme: Scheme, zero: int, *, has_sums: bool, may_be_signed: bool = False
+    product: WindowedProduct,
+    scheme: Scheme,
+    zero: int,
+    *,
+    has_sums: bool,
+    may_be_signed: bool = False,
+    most_vectors: int | None = None,
 ) -> ProductPlan:
     """Returns the fastest plan, by estimate, given the input's zero point.
 
-    With tile registers, signed bytes may be multiplied in place, see `ProductPlan.is_signed`.
+    With tile registers, signed bytes may be multiplied in place, see `ProductPlan.is_signed`. With
+    `most_vectors`, panels have at most this many vectors.
     """
     kind = product.type
     is_direct = not scheme.shift_of(kind) if scheme.is_bytes else kind is Scalar.INT16 and not zero
     run = product.depth * (product.columns.taps if product.columns.dilation == 1 else 1)
     is_direct = is_direct and not (has_sums and run % scheme.target.vector_bytes)
-    plan = plan_of(product, scheme, is_direct=is_direct)
+    plan = plan_of(product, scheme, is_direct=is_direct, most_vectors=most_vectors)
     if scheme.is_bytes and scheme.target.has_tiles and not has_sums:
         is_signed = may_be_signed and kind is Scalar.INT8 and is_flat(product)
         tiled = plan_of(product, replace(scheme, has_tiles=True), is_direct=is_direct or is_signed)

@@ -25,7 +25,7 @@ RESIDUAL_OFFSET = 80
 _WRAP = 1 << 32
 _NIBBLE_BITS, _NIBBLE = 4, 15
 #: Share of taps that are multiplied at most where others are skipped.
-_MAX_TAPS_LEFT = 0.9
+MAX_SHARE_LEFT = 0.9
 #: Number of channels that alternate between the vectors of a pair: words in 128 bits.
 PIECE = 4
 
@@ -101,11 +101,16 @@ def first_taps(plan: ProductPlan, weights: QuantizedWeights) -> Array:
     return np.stack([np.any(of_panels, axis=other).argmax(axis=-1) for other in (3, 2)], axis=-1)
 
 
-def skips_many(plan: ProductPlan, weights: QuantizedWeights) -> bool:
-    """Returns True if enough taps are skipped to be worth the instructions for it."""
+def may_skip(plan: ProductPlan, weights: QuantizedWeights) -> bool:
+    """Returns True if the windows of some channels do not begin with weights."""
+    return plan.may_skip_taps and not weights.factors[..., : plan.product.depth].any(axis=-1).all()
+
+
+def share_left(plan: ProductPlan, weights: QuantizedWeights) -> float:
+    """Returns the share of taps that are left if panels skip the first ones without weights."""
     window = np.array((plan.product.rows.taps, plan.product.columns.taps))
     left = (window - first_taps(plan, weights)).prod(axis=-1)
-    return bool(left.mean() <= _MAX_TAPS_LEFT * window.prod())
+    return float(left.mean() / window.prod())
 
 
 def panel_bytes(plan: ProductPlan, rows: int) -> int:

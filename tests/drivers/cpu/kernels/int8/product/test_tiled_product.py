@@ -107,6 +107,18 @@ def test_taps_are_skipped_where_there_are_none(has_phases: bool, is_skipping: bo
     assert any("zext i32" in text for text in texts) == is_skipping
 
 
+@pytest.mark.parametrize(("has_phases", "vectors"), [(True, 1), (False, 2)])
+def test_panels_do_not_mix_channels_that_lack_other_taps(has_phases: bool, vectors: int) -> None:
+    """Panels of two vectors are faster, unless they have channels of two phases."""
+    sums = QuantizedSums(1, zeros=(3, 0), has_phases=has_phases)
+    case = sums.convolution((1, 9, 65, 32), (64, 2, 2, 32), (1, 8, 64, 64))
+    routine = routine_for(case.kernel, TARGETS["avx512vnni"])
+    assert routine is not None
+    assert f"by {vectors} vectors of 16" in routine.label
+    for target in RUNNABLE:
+        check(case, target)
+
+
 @two_targets
 def test_groups(target: Target) -> None:
     sums = QuantizedSums(3, source=Scalar.UINT8, weights=Scalar.UINT8)
