@@ -118,8 +118,8 @@ class BackgroundWorker:
         """Adds a piece of work.
 
         Returns:
-            The work; None if too much is waiting, if no thread can be started, or if the
-                process is about to exit.
+            The work; None if too much is waiting, if no thread can be started, or if the process
+            is about to exit.
         """
         piece = _Piece(work, SubmittedWork(), copy_context())
         with self._lock:
@@ -153,22 +153,28 @@ class BackgroundWorker:
                         continue
                     self._thread = None
                 return
-            if piece is None or self._is_closed:
+            if piece is None:
                 return
-            if piece.submitted.cancellation.is_cancelled:
-                continue
-            self._current, lacked = piece, False
-            try:
-                with turns.working():
-                    piece.context.run(piece.work, piece.submitted.cancellation)
-            except Exception as error:
-                lacked = isinstance(error, OutOfMemory | ResourceExhaustedTransient | MemoryError)
-                _LOG.info("work in the background failed: %s: %s", type(error).__name__, error)
-            finally:
-                self._current = None
-                piece.submitted.end(lacked=lacked)
+            self._do(piece)
             # An idle thread must not keep what its last work refers to.
             del piece
+
+    def _do(self, piece: _Piece) -> None:
+        """Does a piece of work, unless it is cancelled or the worker is closed."""
+        self._current, lacked = piece, False
+        if self._is_closed:
+            # `close` may have looked for work before this was taken from the queue.
+            piece.submitted.cancel()
+        try:
+            if not piece.submitted.cancellation.is_cancelled:
+                with turns.working():
+                    piece.context.run(piece.work, piece.submitted.cancellation)
+        except Exception as error:
+            lacked = isinstance(error, OutOfMemory | ResourceExhaustedTransient | MemoryError)
+            _LOG.info("work in the background failed: %s: %s", type(error).__name__, error)
+        finally:
+            self._current = None
+            piece.submitted.end(lacked=lacked)
 
     def close(self) -> None:
         """Cancels all work and ends the thread. Further work is refused."""

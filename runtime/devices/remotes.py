@@ -48,7 +48,7 @@ class RemoteSettings(Struct, frozen=True, kw_only=True):
         """
         from neurald.hal.rpc.transport.tls_files import TlsFiles
 
-        folder = self.tls or os.environ.get(TLS_VARIABLE, "")
+        folder = self.tls or environment_variable(TLS_VARIABLE) or ""
         named = (self.tls_cert, self.tls_key, self.tls_ca)
         if not folder and not any(named):
             return None

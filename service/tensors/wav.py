@@ -11,6 +11,7 @@ from typing import BinaryIO, Final
 import numpy as np
 
 from neurald.hal.errors import BadData
+from neurald.hal.wording import listed
 from neurald.service.tensors.arrays import Array
 
 _INTEGERS: Final = 1
@@ -23,7 +24,8 @@ _CHUNK: Final = struct.Struct("<4sI")
 #: Sizes in bytes of one sample, by format.
 _WIDTHS: Final = {_INTEGERS: (1, 2, 3, 4), _FLOATS: (4, 8)}
 _MAX_WIDTH: Final = 4  # of integers
-#: Chunks of text and marks may come before the samples. Each takes eight bytes or more.
+#: Chunks of text and marks may come before the samples. A file of nothing but chunks of eight bytes
+#: would take long to read.
 _MAX_CHUNKS: Final = 1000
 #: Longest header that is read; extended ones have 40 bytes.
 _MAX_HEADER_BYTES: Final = 1024
@@ -37,20 +39,20 @@ class WavHeader:
         rate: samples per second of each channel.
         channels: number of channels, whose samples alternate.
         width: size in bytes of one sample.
-        is_real: whether samples are floats, not integers.
+        is_float: whether samples are floats, not integers.
         size_bytes: size of all samples, as the file states it; it may be cut off.
     """
 
     rate: int
     channels: int
     width: int
-    is_real: bool
+    is_float: bool
     size_bytes: int
 
     def samples(self, content: bytes) -> Array:
         """Returns stored samples as float64 from -1 to 1, of shape [moments, channels]."""
         whole = len(content) // (self.width * self.channels) * self.width * self.channels
-        return _numbers(content[:whole], self.width, is_real=self.is_real).reshape(-1, self.channels)
+        return _numbers(content[:whole], self.width, is_float=self.is_float).reshape(-1, self.channels)
 
 
 def read_header(file: BinaryIO) -> WavHeader:
@@ -71,8 +73,8 @@ def read_header(file: BinaryIO) -> WavHeader:
         if name == b"data":
             if header is None:
                 raise BadData("its samples come before the header that describes them")
-            rate, channels, width, is_real = header
-            return WavHeader(rate=rate, channels=channels, width=width, is_real=is_real, size_bytes=size)
+            rate, channels, width, is_float = header
+            return WavHeader(rate=rate, channels=channels, width=width, is_float=is_float, size_bytes=size)
         after = file.tell() + size + size % 2
         if name == b"fmt ":
             header = _described(file.read(min(size, _MAX_HEADER_BYTES)))
@@ -93,13 +95,13 @@ def _described(header: bytes) -> tuple[int, int, int, bool]:
     if not channels or width not in _WIDTHS[kind] or frame != channels * width:
         raise BadData(
             f"it has {channels} channels of {bits} bits in frames of {frame} bytes; samples of "
-            f"{' or '.join(str(8 * each) for each in _WIDTHS[kind])} bits are expected"
+            f"{listed([str(8 * each) for each in _WIDTHS[kind]], 'or')} bits are expected"
         )
     return rate, channels, width, kind == _FLOATS
 
 
-def _numbers(content: bytes, width: int, *, is_real: bool) -> Array:
-    if is_real:
+def _numbers(content: bytes, width: int, *, is_float: bool) -> Array:
+    if is_float:
         # What is not a number would spread to all of the output.
         found = np.nan_to_num(np.frombuffer(content, f"<f{width}").astype(np.float64))
         return np.clip(found, -1, 1)

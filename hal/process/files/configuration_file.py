@@ -78,5 +78,5 @@ def read_configuration(path: Path, *, must_exist: bool) -> dict[str, Any]:
 
 def listed_drivers() -> tuple[str, ...]:
     """Returns the drivers that the environment names; empty if it names none."""
-    listed = os.environ.get(DRIVERS_VARIABLE, "").split(",")
+    listed = (environment_variable(DRIVERS_VARIABLE) or "").split(",")
     return tuple(each.strip() for each in listed if each.strip())

@@ -126,7 +126,7 @@ class Interpreter:
         self._runners = RunnerTable(
             self._source,
             self._devices,
-            min(int(num_threads or 1), MAX_THREADS),  # LiteRT knows no most.
+            min(int(num_threads or 1), MAX_THREADS),  # LiteRT has no limit
             keeps_all=experimental_preserve_all_tensors,
             starts_at_once=not is_reference,
         )

@@ -1,8 +1,10 @@
 """Work in the background is done one piece at a time, bounded, and ended with the process."""
 
+import queue
 import threading
 import time
 import weakref
+from typing import Any
 
 import pytest
 from support.daemon.forking import in_child
@@ -179,6 +181,48 @@ def test_an_idle_worker_keeps_nothing_of_its_work_alive() -> None:
     wait_until(lambda: reference() is None)
     assert worker._thread is not None
     worker.close()
+
+
+def test_an_idle_worker_keeps_nothing_of_cancelled_work_alive() -> None:
+    class Kept:
+        def work(self, _: Cancellation) -> None:
+            pytest.fail("it was cancelled")
+
+    worker, begun, go, kept = BackgroundWorker(), threading.Event(), threading.Event(), Kept()
+
+    def first(_: Cancellation) -> None:
+        begun.set()
+        go.wait(10)
+
+    worker.submit(first)
+    assert begun.wait(10)
+    submitted, reference = worker.submit(kept.work), weakref.ref(kept)
+    assert submitted is not None
+    submitted.cancel()
+    del kept
+    go.set()
+    wait_until(lambda: reference() is None)
+    assert worker._thread is not None
+    worker.close()
+
+
+def test_closing_cancels_what_the_thread_has_just_taken() -> None:
+    worker = BackgroundWorker()
+
+    class Pieces(queue.SimpleQueue[Any]):
+        def get(self, block: bool = True, timeout: float | None = None) -> Any:
+            piece = super().get(block, timeout)
+            if piece is not None:
+                taken.set()
+                wait_until(lambda: worker._is_closed)
+            return piece
+
+    taken, worker._pieces = threading.Event(), Pieces()
+    submitted = worker.submit(lambda _: pytest.fail("the worker is closed"))
+    assert submitted is not None
+    assert taken.wait(10)
+    worker.close()
+    assert not submitted.is_ongoing
 
 
 def test_a_forked_child_starts_afresh() -> None:

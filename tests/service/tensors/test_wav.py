@@ -49,7 +49,7 @@ def test_all_kinds_of_samples(kind: int, width: int, is_extended: bool) -> None:
         chunk(b"data", stored(kind, width)),
     )
     found = read_header(source)
-    assert (found.rate, found.channels, found.width, found.is_real) == (8_000, 2, width, kind == 3)
+    assert (found.rate, found.channels, found.width, found.is_float) == (8_000, 2, width, kind == 3)
     assert found.size_bytes == GIVEN.size * width
     samples = found.samples(source.read(found.size_bytes))
     np.testing.assert_allclose(samples, GIVEN, atol=0.01)
@@ -73,7 +73,7 @@ def test_floats_stay_in_the_range() -> None:
         (file(header(85, 2)), r"format 85; integers \(1\) or floats \(3\) are expected"),
         (file(header(1, 2, 0)), "0 channels of 16 bits in frames of 0 bytes"),
         (file(header(3, 2)), "samples of 32 or 64 bits are expected"),
-        (file(header(1, 8)), "samples of 8 or 16 or 24 or 32 bits are expected"),
+        (file(header(1, 8)), "samples of 8, 16, 24 or 32 bits are expected"),
     ],
 )
 def test_other_files(source: io.BytesIO, message: str) -> None:

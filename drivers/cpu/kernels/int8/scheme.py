@@ -148,7 +148,7 @@ class Scheme(Struct, frozen=True, kw_only=True):
             code.declarations.add(f"declare {whole} {known}({element}, {element})")
             products = code.fresh(f"call {whole} {known}({element} {first}, {element} {second})")
         elif self.multiplies_by_element:
-            products = self._sums_of_pairs(code, first, second)
+            products = self._neighbour_sums(code, first, second)
         else:
             products = self._pair_sums(code, first, second)
         return code.fresh(f"add {whole} {total}, {products}")
@@ -165,7 +165,7 @@ class Scheme(Struct, frozen=True, kw_only=True):
             total = code.fresh(f"add {kind} {total}, {code.fresh(f'mul {kind} {factor}, {column}')}")
         return total
 
-    def _sums_of_pairs(self, code: Instructions, first: str, second: str) -> str:
+    def _neighbour_sums(self, code: Instructions, first: str, second: str) -> str:
         """Adds neighbouring products, for which NEON has an instruction."""
         kind, product = f"<{self.lanes} x i32>", f"<{2 * self.lanes} x i32>"
         wide = [code.fresh(f"sext <{2 * self.lanes} x i16> {each} to {product}") for each in (first, second)]

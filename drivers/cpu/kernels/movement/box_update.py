@@ -135,6 +135,9 @@ def _box_update(kernel: Kernel) -> _BoxUpdate | None:
     )
     if any(free_axes(each) for each in begins):
         return None
+    ends = zip(begins, update.shape, other.value.shape, strict=True)
+    if any(begin.low < 0 or begin.high + size > length for begin, size, length in ends):
+        return None  # a part of the box would be written outside of the output
     if kernel.output.size_bytes < _MIN_BYTES:
         return None
     return _BoxUpdate(source=other.value, update=update, begins=begins)

@@ -33,7 +33,7 @@ next:
 compare:
   %offset = mul i64 %number, 24
   %slot = getelementptr i8, ptr %slots, i64 %offset
-  ; A range begins with its start, and ends with its end.
+  ; Its end is written last, so that a range whose end is read here has its start already.
   %end_at = getelementptr i8, ptr %slot, i64 8
   %end = load atomic i64, ptr %end_at acquire, align 8
   %start = load atomic i64, ptr %slot acquire, align 8

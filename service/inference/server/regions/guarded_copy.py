@@ -41,6 +41,8 @@ GUARD: Final = "neurald_guard"
 #: Reads files of the package, which may be in a zip file.
 _LOADER: Final[Any] = __spec__.loader
 
+#: The handler looks through all of them. As many regions can be registered at a time; any further
+#: ones are read and written as files.
 _MAX_RANGES: Final = 1024
 _SA_SIGINFO, _SA_ONSTACK, _SA_RESTART, _SA_RESETHAND = 4, 0x08000000, 0x10000000, 0x80000000
 _SIG_IGN: Final = 1
@@ -148,7 +150,7 @@ class BusErrorHandler:
         copy = ctypes.CFUNCTYPE(
             ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p
         )
-        #: Copies bytes: target, source, size and the address of the slot. Returns an `CopyOutcome`.
+        #: Copies bytes: target, source, size and the address of the slot. Returns a `CopyOutcome`.
         self.copy: Callable[[int, int, int, int], int] = copy(code.addresses[COPY])
         self._install(code.addresses[HANDLER])
 

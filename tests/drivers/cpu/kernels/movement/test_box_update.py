@@ -33,7 +33,8 @@ SHAPES = [
 ]
 
 
-def _updated(kind: Scalar, shape: tuple[int, ...], size: tuple[int, ...]) -> Graph:
+def _updated(kind: Scalar, shape: tuple[int, ...], size: tuple[int, ...], *, beyond: int = 0) -> Graph:
+    """Returns a graph that replaces a box, which may be outside by up to `beyond` elements."""
     builder = GraphBuilder()
     source, update = builder.input(*shape, type=kind), builder.input(*size, type=kind)
     start = builder.input(len(shape), type=Scalar.INT32)
@@ -42,7 +43,7 @@ def _updated(kind: Scalar, shape: tuple[int, ...], size: tuple[int, ...]) -> Gra
         indexes = []
         for axis, (coordinate, length, part) in enumerate(zip(at, shape, size, strict=True)):
             begin = load(start, (index(axis),)).to(Scalar.INDEX)
-            indexes.append(coordinate - clamp(begin, 0, length - part))
+            indexes.append(coordinate - clamp(begin, -beyond, length - part + beyond))
         return load(update, tuple(indexes), inside(indexes, size), load(source, at))
 
     return builder.finish(builder.compute(shape, body))
@@ -81,6 +82,14 @@ def test_boxes_are_replaced(target: Target) -> None:
             )
             assert not status
             np.testing.assert_array_equal(result, evaluate(graph, arrays)[0])
+
+
+@sweep("target", DIFFERENT[:1], ids=lambda target: target.name)
+def test_boxes_that_may_be_partly_outside_have_other_kernels(target: Target) -> None:
+    for shape, size in SHAPES:
+        if shape != size:
+            assert _routine(_updated(Scalar.INT8, shape, size), target) is not None
+            assert _routine(_updated(Scalar.INT8, shape, size, beyond=1), target) is None
 
 
 @sweep("target", DIFFERENT[:1], ids=lambda target: target.name)
