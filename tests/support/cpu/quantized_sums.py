@@ -104,6 +104,12 @@ class QuantizedSums:
         """Creates a convolution; see `Convolution` for the shapes."""
         return self._windowed(Builder.convolution, source, weights, output, tail, window)
 
+    def convolution_of_computed(
+        self, source: Shape, weights: Shape, output: Shape, tail: Tail | None = None, **window: Any
+    ) -> Case:
+        """Creates a convolution without constants; see `Convolution` for the shapes."""
+        return self._windowed(Builder.convolution, source, weights, output, tail, window, are_computed=True)
+
     def depthwise(
         self, source: Shape, weights: Shape, output: Shape, tail: Tail | None = None, **window: Any
     ) -> Case:
@@ -118,8 +124,10 @@ class QuantizedSums:
         output: Shape,
         tail: Tail | None,
         window: dict[str, Any],
+        *,
+        are_computed: bool = False,
     ) -> Case:
-        graph, builder, value, filter_ = self._begin(source, weights)
+        graph, builder, value, filter_ = self._begin(source, weights, are_computed=are_computed)
         sums = append(
             builder,
             value,
@@ -142,11 +150,7 @@ class QuantizedSums:
 
     def product_of_computed(self, left: Shape, right: Shape, tail: Tail | None = None, **layout: Any) -> Case:
         """Creates a matrix product without constants; see `MatrixProduct` for shapes and layout."""
-        graph = self._graph = Graph(
-            inputs=[Value(left, self._source), Value(right, self._weights)], outputs=[]
-        )
-        builder = Builder(graph, lambda index: graph.inputs[index])
-        first, second = graph.inputs
+        graph, builder, first, second = self._begin(left, right, are_computed=True)
         sums = builder.matrix_product(
             first,
             second,
@@ -249,9 +253,14 @@ class QuantizedSums:
             chosen = self.random.integers(low, high + 1, shape)
         return np.asarray(chosen.astype(kind.dtype))
 
-    def _begin(self, source: Shape, weights: Shape) -> tuple[Graph, Builder, Value, Value]:
+    def _begin(
+        self, source: Shape, weights: Shape, *, are_computed: bool = False
+    ) -> tuple[Graph, Builder, Value, Value]:
         graph = self._graph = Graph(inputs=[Value(source, self._source)], outputs=[])
         builder = Builder(graph, lambda index: graph.inputs[index])
+        if are_computed:
+            graph.inputs.append(Value(weights, self._weights))
+            return graph, builder, graph.inputs[0], graph.inputs[1]
         array = self._array(weights, self._weights, self._bits)
         if self._has_phases:
             quarter = weights[0] // 4

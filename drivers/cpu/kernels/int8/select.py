@@ -1,6 +1,7 @@
 """Quantised kernels: 8-bit inputs and weights, or 16-bit inputs.
 
-Weights are constant or a matrix.
+Weights are packed at compile time if they are constant, else at run time; those of depthwise
+convolutions must be constant.
 """
 
 import math
@@ -23,7 +24,7 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.kernels.common import convolution, matrix_product
 from neurald.drivers.cpu.kernels.common.flattened import flattened, pitch_of
 from neurald.drivers.cpu.kernels.common.function import arguments_with, cost_ns, function_text
-from neurald.drivers.cpu.kernels.common.product import WeightOperand, WindowedProduct
+from neurald.drivers.cpu.kernels.common.product import BatchDimension, WeightOperand, WindowedProduct
 from neurald.drivers.cpu.kernels.common.routine_cache import cached_routine
 from neurald.drivers.cpu.kernels.common.window import window_dimensions
 from neurald.drivers.cpu.kernels.int8 import winograd
@@ -57,7 +58,7 @@ from neurald.hal.records import replace
 
 _BYTES = (Scalar.INT8, Scalar.UINT8)
 _MAX_INT32 = (1 << 31) - 1
-#: Maximum size of a matrix that each thread packs as a whole in its own memory.
+#: Maximum size of weights that each thread packs as a whole in its own memory.
 _MAX_MATRIX_BYTES = 8 << 20
 #: Placeholder for a value in keys, where its identity does not matter.
 _ANY = Value((), Scalar.INT8)
@@ -88,7 +89,9 @@ def int8_routine(kernel: Kernel, target: Target) -> Routine | None:
         product, zeros = matrix_product.product_of(node), (node.left_zero, node.right_zero)
     if weights.constant is not None and _is_plain(product):
         return _product(kernel, product, _factors(product.weights, weights.constant, product), zeros, target)
-    return _product_of_matrices(kernel, product, zeros, target) if isinstance(node, MatrixProduct) else None
+    # Batches of a convolution are channel groups.
+    batches = product.batches if isinstance(node, MatrixProduct) else ()
+    return _product_with_computed_weights(kernel, product, batches, zeros, target)
 
 
 def _is_plain(product: WindowedProduct) -> bool:
@@ -225,10 +228,22 @@ def _plan(
     return plan
 
 
-def _product_of_matrices(
-    kernel: Kernel, product: WindowedProduct, zeros: tuple[int, int], target: Target
+def _product_with_computed_weights(
+    kernel: Kernel,
+    product: WindowedProduct,
+    batches: tuple[BatchDimension, ...],
+    zeros: tuple[int, int],
+    target: Target,
 ) -> Routine | None:
-    """Returns the routine of a product whose right matrices are packed at run time."""
+    """Returns the routine of a product whose weights are packed at run time.
+
+    Args:
+        kernel: the kernel.
+        product: its product.
+        batches: the product's batches if they are those of matrices, rather than channel groups.
+        zeros: zero points of inputs and weights.
+        target: the target of the code.
+    """
     source, operand, channels = product.source, product.weights, product.channels
     is_transposed = product.element_bytes != product.type.size_bytes
     if has_extents((channels, product.terms)) or not product.terms:
@@ -242,30 +257,32 @@ def _product_of_matrices(
         terms=product.terms,
         channel_step=operand.channel_step,
         term_step=operand.term_step,
-        batches=product.batches,
+        batches=batches,
         is_left_transposed=is_transposed,
     )
     scheme = _scheme(source, target)
-    largest = np.full(channels, right.largest(source.type, zeros[0]), np.int64)
+    windows = replace(product, batches=()) if batches else product
+    groups = math.prod(each.extent for each in windows.batches)
+    largest = np.full(groups * channels, right.largest(source.type, zeros[0]), np.int64)
     if not _is_exact(largest, source.type, zeros[0]):
         return None
     epilogue, taken = _epilogue_of(kernel, largest, target), right.taken(scheme)
-    batches = math.prod(each.extent for each in product.batches)
-    plan = _plan(replace(product, batches=()), scheme, zeros[0], has_sums=taken != 0)
-    plan = replace(plan, images=batches, shares_panels=False)
+    plan = replace(_plan(windows, scheme, zeros[0], has_sums=taken != 0), shares_panels=False)
+    if batches:
+        plan = replace(plan, images=math.prod(each.extent for each in batches))
     if is_transposed:
         plan = transposed_plan(plan)
     padding = zeros[0] + scheme.shift_of(source.type) if scheme.is_bytes else 0
-    starts = np.full((1, channels), right.start(padding, scheme), np.int64)
+    starts = np.full((groups, channels), right.start(padding, scheme), np.int64)
     heads = packed_heads(
         plan,
         head_of(padding, taken, () if epilogue.residual is None else epilogue.residual.words),
         epilogue.starts(starts),
-        epilogue.words(1, channels),
+        epilogue.words(groups, channels),
         operand.value.name,
         in_pairs=is_packed(plan, epilogue),
     )
-    sizes = panel_bytes(plan, epilogue.rows) * plan.panels, is_transposed * plan.layout.packed_bytes
+    sizes = panel_bytes(plan, epilogue.rows) * plan.panels * groups, is_transposed * plan.layout.packed_bytes
     if max(sizes) > _MAX_MATRIX_BYTES:
         return None
     arguments = arguments_with(epilogue.kernel, (source, heads, operand.value))

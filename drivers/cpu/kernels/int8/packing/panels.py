@@ -178,7 +178,7 @@ def packed_heads(
     """Packs the constant of a product whose weights are packed at run time: all but the weights.
 
     Args:
-        plan: the plan of the kernel, which has one group.
+        plan: the plan of the kernel.
         head: see `head_of`.
         starts, rows, name, in_pairs: see `packed`.
     """

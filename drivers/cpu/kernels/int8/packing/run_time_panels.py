@@ -1,8 +1,9 @@
-"""Packs right matrices that are computed at run time to panels, in the layout of `panels`.
+"""Packs weights that are computed at run time to panels, in the layout of `panels`.
 
-Before the first block of a batch is multiplied, its right matrix is packed to scratch memory. Words
-of terms that are rows of the matrix are combined from neighbouring rows; those of terms that are
-contiguous are transposed, a square of words at a time.
+Before the first block of a batch is multiplied, its right matrix is packed to scratch memory; so
+are the weights of a convolution before its first block. Words of terms that are rows of the matrix
+are combined from neighbouring rows; those of terms that are contiguous are transposed, a square of
+words at a time.
 """
 
 import math
@@ -24,7 +25,7 @@ from neurald.drivers.cpu.kernels.int8.scheme import Scheme
 
 
 class RightMatrix(Struct, frozen=True, kw_only=True):
-    """The right operand of a product of matrices, which is packed at run time.
+    """The right operand of a product, which is packed at run time.
 
     With the scheme's elements, products are as described at `QuantizedWeights`.
 
@@ -34,7 +35,8 @@ class RightMatrix(Struct, frozen=True, kw_only=True):
         channels, terms: their numbers.
         channel_step, term_step: distance of neighbouring channels and terms, in elements; one of
             them is 1.
-        batches: see `WindowedProduct`.
+        batches: those of matrices, see `WindowedProduct`. There are none if all images have the
+            same weights, of which each channel group of the plan has a matrix.
         is_left_transposed: True if rows of the left matrix are terms.
     """
 
@@ -63,6 +65,8 @@ class RightMatrix(Struct, frozen=True, kw_only=True):
 
     def set_of(self, code: Instructions, batch: str) -> str:
         """Returns the number of a batch's right matrix."""
+        if not self.batches:
+            return "0"
         return _place(code, self.batches, batch, [each.weights for each in self.batches])
 
     def image_of(self, code: Instructions, batch: str, image_bytes: int) -> str:
@@ -93,7 +97,7 @@ def _in_pair(lane: int, vector: int) -> int:
 
 
 class RunTimePanels:
-    """Writes the packing of a right matrix.
+    """Writes the packing of right matrices.
 
     Args:
         code: receives the instructions.
@@ -131,13 +135,26 @@ class RunTimePanels:
 
     @property
     def size_bytes(self) -> int:
-        """Size of all panels of a matrix."""
-        return self._plan.panels * panel_bytes(self._plan, self._rows)
+        """Size of all panels of a batch."""
+        return self._plan.groups * self._plan.panels * panel_bytes(self._plan, self._rows)
 
     def write(self, batch: str, memory: str) -> None:
-        """Packs the right matrix of a batch to memory."""
+        """Packs the right matrix of a batch, or those of all channel groups, to memory."""
+        code, plan, right = self._code, self._plan, self._right
+        panels_bytes = plan.panels * panel_bytes(plan, self._rows)
+        heads_bytes = plan.panels * (1 + self._rows) * self._line
+        heads = address(code, self._heads, str(HEAD_BYTES))
+        if plan.groups == 1:
+            self._write_matrix(right.set_of(code, batch), heads, memory)
+            return
+        with code.loop("0", str(plan.groups)) as groups:
+            own = address(code, heads, multiple(code, groups.index, heads_bytes))
+            to = address(code, memory, multiple(code, groups.index, panels_bytes))
+            self._write_matrix(groups.index, own, to)
+
+    def _write_matrix(self, number: str, heads: str, memory: str) -> None:
+        """Packs a right matrix, given the address of its panels' constants."""
         code, plan, right, lanes = self._code, self._plan, self._right, self._scheme.lanes
-        number = right.set_of(code, batch)
         matrix = address(code, self._pointer, multiple(code, number, right.channels * right.terms))
         width, head = plan.vectors * lanes, (1 + self._rows) * self._line
         with (
@@ -150,14 +167,30 @@ class RunTimePanels:
             channel = self._least(channel, max(0, right.channels - lanes))
             source = address(code, matrix, multiple(code, channel, right.channel_step))
             offset = multiple(code, vectors.index, self._register)
-            constant = address(code, self._heads, str(HEAD_BYTES), multiple(code, panels.index, head), offset)
+            constant = address(code, heads, multiple(code, panels.index, head), offset)
             panel = multiple(code, panels.index, panel_bytes(plan, self._rows))
             to = address(code, memory, panel, offset)
             weights = address(code, to, str(head))
-            by_rows = right.channel_step == 1
-            sums = self._pack_rows(source, weights) if by_rows else self._pack_columns(source, weights)
-            self._fill(weights)
-            self._write_head(constant, to, sums)
+            self._write_head(constant, to, self._pack_runs(source, weights))
+
+    def _pack_runs(self, source: str, weights: str) -> list[str]:
+        """Packs all runs of the vectors that are packed together; returns the sums of weights."""
+        code, plan, runs = self._code, self._plan, self._plan.product.rows.taps * self._plan.runs
+        sums = ["zeroinitializer"] * self._together
+        if runs == 1:
+            return self._pack_run(source, weights, sums)
+        with code.loop("0", str(runs), [(self._kind, each) for each in sums]) as loop:
+            at = address(code, source, multiple(code, loop.index, plan.run * self._right.term_step))
+            to = address(code, weights, multiple(code, loop.index, plan.run_steps * self._line))
+            loop.results = self._pack_run(at, to, loop.carried)
+        return loop.results
+
+    def _pack_run(self, source: str, weights: str, sums: Sequence[str]) -> list[str]:
+        """Packs the words of a run; returns the sums with its weights."""
+        pack = self._pack_rows if self._right.channel_step == 1 else self._pack_columns
+        sums = pack(source, weights, sums)
+        self._fill(weights)
+        return sums
 
     def _least(self, number: str, limit: int) -> str:
         return self._single.call("llvm.smin", "i64", number, str(limit))
@@ -187,11 +220,11 @@ class RunTimePanels:
         self._code.effect(f"store {self._kind} {words}, ptr {to}, align {self._register}")
 
     def _fill(self, weights: str) -> None:
-        """Fills the words after those with terms with zeros."""
-        used = -(-self._right.terms // self._scheme.group)
-        if used == self._plan.steps:
+        """Fills the words of a run after those with terms with zeros."""
+        used = -(-self._plan.run // self._scheme.group)
+        if used == self._plan.run_steps:
             return
-        with self._code.loop(str(used), str(self._plan.steps)) as loop:
+        with self._code.loop(str(used), str(self._plan.run_steps)) as loop:
             to = address(self._code, weights, multiple(self._code, loop.index, self._line))
             for number in range(self._together):
                 self._store("zeroinitializer", address(self._code, to, str(number * self._register)))
@@ -204,11 +237,10 @@ class RunTimePanels:
 
     # Terms are rows of the matrix.
 
-    def _pack_rows(self, source: str, weights: str) -> list[str]:
-        """Packs words of neighbouring rows; returns the sums of weights."""
+    def _pack_rows(self, source: str, weights: str, sums: Sequence[str]) -> list[str]:
+        """Packs words of neighbouring rows; returns the sums with these weights."""
         code, right, group = self._code, self._right, self._scheme.group
-        whole, rest = divmod(right.terms, group)
-        sums = ["zeroinitializer"] * self._together
+        whole, rest = divmod(self._plan.run, group)
         if whole:
             carried = [(self._kind, each) for each in sums]
             with code.loop("0", str(whole), carried) as loop:
@@ -219,7 +251,7 @@ class RunTimePanels:
         if rest:
             at = address(code, source, str(whole * group * right.term_step))
             sums = self._pack_word(at, address(code, weights, str(whole * self._line)), rest, sums)
-        return sums
+        return list(sums)
 
     def _pack_word(self, source: str, to: str, count: int, sums: Sequence[str]) -> list[str]:
         """Packs a word of `count` rows."""
@@ -256,12 +288,11 @@ class RunTimePanels:
 
     # Terms are contiguous.
 
-    def _pack_columns(self, source: str, weights: str) -> list[str]:
-        """Packs words of contiguous terms; returns the sums of weights."""
-        code, right, scheme = self._code, self._right, self._scheme
+    def _pack_columns(self, source: str, weights: str, sums: Sequence[str]) -> list[str]:
+        """Packs words of contiguous terms; returns the sums with these weights."""
+        code, scheme = self._code, self._scheme
         step = self._packing.terms
-        whole, rest = divmod(right.terms, step)
-        sums = ["zeroinitializer"] * self._together
+        whole, rest = divmod(self._plan.run, step)
         if whole:
             carried = [(self._kind, each) for each in sums]
             with code.loop("0", str(whole), carried) as loop:
@@ -273,7 +304,7 @@ class RunTimePanels:
             at = address(code, source, str(whole * step))
             to = address(code, weights, str(whole * scheme.lanes * self._line))
             sums = self._pack_square(at, to, rest, sums)
-        return sums
+        return list(sums)
 
     def _pack_square(self, source: str, to: str, count: int, sums: Sequence[str]) -> list[str]:
         """Packs the words of `count` terms of the vectors that are packed together."""

@@ -1,8 +1,9 @@
 """Quantised convolutions and matrix products in register tiles.
 
 The inputs of a block of units are packed. Then each panel of weights is multiplied by all tiles of
-the block while it is in the first-level cache. Weights are packed at compile time, or, if a product
-multiplies two computed matrices, for each image: the image is then the left matrix of a batch.
+the block while it is in the first-level cache. Weights are packed at compile time, or, if they are
+computed, before the first block. If a product multiplies two computed matrices, images are the left
+matrices of batches, and weights are packed for each.
 """
 
 from collections.abc import Iterator, Sequence
@@ -45,7 +46,7 @@ class TiledProductWriter:
             of `panels.packed_heads` takes the place of weights that are packed at run time.
         zero: the input's zero point.
         sums: True if sums of window inputs are needed too.
-        right: the right matrix, if it is packed at run time.
+        right: the right operand, if it is packed at run time.
         code: receives the instructions; None for those of a new function.
     """
 
@@ -178,8 +179,12 @@ class TiledProductWriter:
         units = str(plan.units)
         first = v.binary("udiv", "i64", "%begin", units)
         last = v.binary("udiv", "i64", v.binary("add", "i64", "%end", str(plan.units - 1)), units)
+        is_shared = self._right is not None and not self._right.batches
+        if is_shared:
+            self._pack_right("0")
         with code.loop(first, last, may_be_empty=True) as images:
-            self._pack_right(images.index)
+            if not is_shared:
+                self._pack_right(images.index)
             before = multiple(code, images.index, plan.units)
             begin = v.call("llvm.smax", "i64", v.binary("sub", "i64", "%begin", before), "0")
             end = v.call("llvm.smin", "i64", v.binary("sub", "i64", "%end", before), units)
@@ -187,7 +192,7 @@ class TiledProductWriter:
                 self._write_block(images.index, blocks.index, end, ("0", str(plan.panels)))
 
     def _pack_right(self, image: str) -> None:
-        """Packs the right matrix of a batch, if it is packed at run time."""
+        """Packs the weights of a batch, if they are packed at run time."""
         if self._panels is not None:
             memory = address(self.code, "%scratch", str(self._before_panels))
             self._panels.write(image, memory)

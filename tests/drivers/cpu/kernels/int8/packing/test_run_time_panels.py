@@ -1,11 +1,11 @@
-"""Quantised products of two computed matrices give the graph's integers inside their memory."""
+"""Quantised products with computed weights give the graph's integers inside their memory."""
 
 from typing import Any
 
 import numpy as np
 import pytest
 from support.cpu.native import RUNNABLE, run
-from support.cpu.quantized_sums import TYPES, QuantizedSums, check, two_targets
+from support.cpu.quantized_sums import TYPES, QuantizedSums, check, two_targets, types_and_targets
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate_fused
 from neurald.drivers.compiler.ir.builder import Builder
@@ -116,6 +116,77 @@ def test_a_matrix_times_itself(target: Target) -> None:
 def test_constant_matrices_of_batches(target: Target) -> None:
     """Several constant right matrices are packed like computed ones."""
     check(QuantizedSums(6).product((3, 9, 40), (3, 21, 40)), target)
+
+
+@types_and_targets
+@pytest.mark.parametrize("groups", [1, 2])
+def test_convolutions_of_random_sizes(seed: int, groups: int, target: Target) -> None:
+    source, weights, result = TYPES[seed]
+    random = np.random.default_rng([seed, groups])
+    for number in range(3):
+        sums = QuantizedSums(seed + number, source=source, weights=weights, extreme=number == 1)
+        images, depth, channels = (int(random.integers(1, each)) for each in (4, 40, 50))
+        window, stride, dilation = (random.integers(1, 4, 2) for _ in range(3))
+        padding = random.integers(0, window)
+        span = (window - 1) * dilation + 1
+        lengths = span + random.integers(0, 12, 2)
+        positions = (lengths + 2 * padding - span) // stride + 1
+        case = sums.convolution_of_computed(
+            (images, *map(int, lengths), depth * groups),
+            (channels * groups, *map(int, window), depth),
+            (images, *map(int, positions), channels * groups),
+            sums.rescaled(per_channel=number % 2 == 0, type=result),
+            stride=tuple(map(int, stride)),
+            dilation=tuple(map(int, dilation)),
+            padding=tuple((int(each), int(each)) for each in padding),
+            groups=groups,
+        )
+        check(case, target, number)
+
+
+@two_targets
+@pytest.mark.parametrize("depth", [1, 3, 65])
+@pytest.mark.parametrize("dilation", [1, 2])
+def test_runs_of_windows(depth: int, dilation: int, target: Target) -> None:
+    """Rows of a window and taps apart begin with a new word."""
+    sums = QuantizedSums(depth, source=Scalar.UINT8, weights=Scalar.UINT8)
+    case = sums.convolution_of_computed(
+        (2, 9, 11, depth),
+        (35, 3, 5, depth),
+        (2, 9, 11 - 4 * dilation, 35),
+        dilation=(1, dilation),
+        padding=((1, 1), (0, 0)),
+    )
+    check(case, target, depth)
+
+
+@two_targets
+@pytest.mark.parametrize("zeros", [(0, 0), (-128, 127), (5, -3)])
+def test_zero_points_beside_padding(zeros: tuple[int, int], target: Target) -> None:
+    for source in (Scalar.INT8, Scalar.UINT8):
+        own = tuple(each + 128 * (source is Scalar.UINT8) for each in zeros)
+        sums = QuantizedSums(9, source=source, weights=source, zeros=(own[0], own[1]), extreme=True)
+        case = sums.convolution_of_computed(
+            (2, 7, 7, 6), (18, 3, 3, 6), (2, 4, 4, 18), stride=(2, 2), padding=((1, 1), (1, 1))
+        )
+        check(case, target)
+
+
+@two_targets
+@pytest.mark.parametrize("groups", [3, 24])
+def test_groups_with_own_matrices(groups: int, target: Target) -> None:
+    sums = QuantizedSums(groups, source=Scalar.UINT8, weights=Scalar.INT8)
+    case = sums.convolution_of_computed(
+        (2, 6, 9, 5 * groups), (7 * groups, 3, 2, 5), (2, 4, 8, 7 * groups), groups=groups
+    )
+    check(case, target, 1)
+
+
+@two_targets
+def test_inputs_of_16_bits_beside_computed_weights(target: Target) -> None:
+    sums = QuantizedSums(8, source=Scalar.INT16, zeros=(0, 0))
+    case = sums.convolution_of_computed((2, 8, 9, 7), (19, 3, 3, 7), (2, 6, 7, 19))
+    check(case, target)
 
 
 def test_sums_beyond_32_bits_are_left_to_the_generic_code() -> None:
