@@ -12,7 +12,7 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.fixed_point import multiply, quantize_multiplier
-from neurald.hal.operations.arithmetic.quantized import saturate
+from neurald.hal.operations.arithmetic.quantized import quantized_limits, saturate
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Check, Definition
 from neurald.hal.operations.machinery.rules import data_rows, resolve_axes, same_scale
@@ -71,8 +71,11 @@ def quantized_mean(total: Array, count: int, operand: Operand, output: Operand) 
 def mean_multiplier(count: int, operand: Operand, output: Operand) -> tuple[int, int]:
     """Returns the multiplier from a sum of `count` differences to the output's mean."""
     mantissa, exponent = quantize_multiplier(operand.scale / output.scale)
-    # The division by the count is part of the multiplier, with as many additional bits as fit.
-    shift = min(count.bit_length() - 1, 32, 31 + exponent)
+    low, high = quantized_limits(operand)
+    reach = max(high - operand.zero_point, operand.zero_point - low)
+    # The division by the count is part of the multiplier, with as many additional bits as fit, and
+    # as products with the largest sum have 64 bits for. TFLite's overflow for such sums.
+    shift = min(count.bit_length() - 1, 32, 31 + exponent, 31 - (reach - 1).bit_length())
     return (mantissa << shift) // count, exponent - shift
 
 

@@ -89,16 +89,11 @@ def _mean(values: Array, axes: tuple[int, ...]) -> Array:
     return np.asarray(np.sign(total) * (np.abs(total) // max(1, count)))
 
 
-def _sums(rows: Array, operand: Operand) -> Array:
-    """Returns sums of differences from the zero point, clamped to 32 bits."""
-    total = rows.sum(axis=0, dtype=np.int64) - operand.zero_point * len(rows)
-    return np.asarray(np.clip(total, *_INT32))
-
-
 def _quantized_mean(rows: Array, operand: Operand, output: Operand) -> Array:
     if not len(rows):
         return np.zeros(rows.shape[1], output.type.dtype)
-    return quantized_mean(_sums(rows, operand), len(rows), operand, output)
+    total = rows.sum(axis=0, dtype=np.int64) - operand.zero_point * len(rows)
+    return quantized_mean(np.asarray(total), len(rows), operand, output)
 
 
 def _quantized_sum(rows: Array, operand: Operand, output: Operand) -> Array:

@@ -109,6 +109,15 @@ def test_mean_with_another_output_scale(
         assert after == cut(rescaled + new, operand_type.dtype.name)
 
 
+@sweep("count", [70_001, 1 << 17, 1 << 18, 1_000_003])
+@sweep("value", [-32768, -30001, 8000, 32767])
+def test_means_of_many_elements(value: int, count: int) -> None:
+    kind = OperandType.TENSOR_QUANT16_SYMM
+    values = np.full(count, value, np.int16)
+    result = evaluate(TFLITE_MEAN, [given(kind, values, 0.0999), ints(0), *scalars(1)], wanted(kind, 0.1))
+    assert abs(result.item() - value * 0.999) <= 0.75
+
+
 FOLDS: dict[OperationType, Callable[[list[float]], float]] = {
     OperationType.REDUCE_ALL: all,
     OperationType.REDUCE_ANY: any,

@@ -85,11 +85,12 @@ def test_nan() -> None:
         expect_same(operation, [given(kind, values), ints(1), *scalars(False)], wanted(kind))
 
 
+@sweep("count", [70_001, 300_001])
 @sweep("offset", [-30000, 0, 30000])
 @sweep("scale", [0.3, 0.0011, 250.0])
-def test_means_whose_sums_may_exceed_32_bits(offset: int, scale: float) -> None:
+def test_means_whose_sums_may_exceed_32_bits(count: int, offset: int, scale: float) -> None:
     kind = OperandType.TENSOR_QUANT16_SYMM
-    values = np.clip(generator.integers(-9000, 9000, (2, 70_001)) + offset, -32768, 32767)
+    values = np.clip(generator.integers(-9000, 9000, (2, count)) + offset, -32768, 32767)
     inputs = [given(kind, values.astype(np.int16), 0.3), ints(1), *scalars(1)]
     expect_same(OperationType.TFLITE_MEAN, inputs, wanted(kind, scale))
 
