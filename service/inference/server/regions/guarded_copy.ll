@@ -33,7 +33,8 @@ next:
 compare:
   %offset = mul i64 %number, 24
   %slot = getelementptr i8, ptr %slots, i64 %offset
-  ; Its end is written last, so that a range whose end is read here has its start already.
+  ; A slot without a range has a start behind all addresses, and 0 as its end. So there is no range
+  ; until both are seen.
   %end_at = getelementptr i8, ptr %slot, i64 8
   %end = load atomic i64, ptr %end_at acquire, align 8
   %start = load atomic i64, ptr %slot acquire, align 8
@@ -67,15 +68,19 @@ others:
   %previous = load ptr, ptr @neurald_guard
   %previous_word = ptrtoint ptr %previous to i64
   %is_function = icmp ugt i64 %previous_word, 1 ; neither SIG_DFL nor SIG_IGN
-  br i1 %is_function, label %pass, label %end_process
+  %flags_at = getelementptr i8, ptr @neurald_guard, i64 136
+  %flags = load i32, ptr %flags_at
+  %is_for_many = icmp sge i32 %flags, 0 ; not SA_RESETHAND
+  %is_passed = and i1 %is_function, %is_for_many
+  br i1 %is_passed, label %pass, label %restore
 
 pass:
   call void %previous(i32 %signal, ptr %info, ptr %context)
   ret void
 
-end_process:
-  ; The access is made again, with the action that was there before. A signal that was sent is sent
-  ; again.
+restore:
+  ; The access is made again, with the action that was there before, which ends the process or is for
+  ; one signal. A signal that was sent is sent again.
   %restored = call i32 @sigaction(i32 %signal, ptr @neurald_guard, ptr null)
   %was_sent = icmp sle i32 %code, 0
   br i1 %was_sent, label %send, label %done

@@ -6,7 +6,8 @@ instead takes twice the time of a copy. So files are mapped here, and the native
 and notes that the range was cut. Whoever copies looks at the note afterwards.
 
 The handler belongs to the whole process, and others may have one. What does not concern the ranges
-here is passed on to the handler that was there before. One that is installed later is left alone:
+here is passed on to the handler that was there before; one that is for a single signal takes the
+place of this one again. One that is installed later is left alone:
 each copy examines whether the handler here is still in place, and nothing is copied if it is not.
 
 Layout of the memory of the handler, in 64-bit words, since machine code in an image has no
@@ -46,6 +47,8 @@ _LOADER: Final[Any] = __spec__.loader
 _MAX_RANGES: Final = 1024
 _SA_SIGINFO, _SA_ONSTACK, _SA_RESTART, _SA_RESETHAND = 4, 0x08000000, 0x10000000, 0x80000000
 _SIG_IGN: Final = 1
+#: The start of a slot without a range: no address is behind it.
+_NO_START: Final = (1 << 64) - 1
 
 
 class _Action(ctypes.Structure):
@@ -105,12 +108,12 @@ class MappedRange:
             raise
         self._slot.is_cut = 0
         self._slot.start = self._start
-        # Last, since the handler reads it first; until then the slot has no range.
+        # The handler may read one of them before the other is written; the slot has no range then.
         self._slot.end = self._start + self._size
 
     def __del__(self) -> None:
         if hasattr(self, "_start"):
-            self._slot.end = 0
+            self._slot.start, self._slot.end = _NO_START, 0
             unmap_memory(self._start, self._size)
             self._handler.give_slot(self._slot)
 
@@ -124,7 +127,8 @@ class MappedRange:
 
     def _place(self, offset: int, size: int) -> int:
         at = offset - self._offset
-        assert 0 <= at <= at + size <= self._size  # noqa: S101 - the region has checked it
+        if not 0 <= at <= at + size <= self._size:
+            raise ValueError(f"bytes {at} to {at + size} are outside of a range of {self._size}")
         return self._start + at
 
     def _copy(self, target: int, source: int, size: int) -> CopyOutcome:
@@ -143,6 +147,8 @@ class BusErrorHandler:
         self._state.page_bytes = mmap.PAGESIZE
         self._state.count = _MAX_RANGES
         self._free: list[_Slot] = [*self._state.slots]
+        for slot in self._free:
+            slot.start = _NO_START
         content: bytes = _LOADER.get_data(_beside(FILES[MACHINE]))
         code = LoadedImage(decoded(content[DIGEST_BYTES:]), FUNCTIONS, {GUARD: ctypes.addressof(self._state)})
         # Other threads may be in the handler at any time.
@@ -174,11 +180,9 @@ class BusErrorHandler:
         previous = self._state.previous
         if library.sigaction(int(signal.SIGBUS), None, ctypes.byref(previous)):
             raise OSError(ctypes.get_errno(), "the handler of SIGBUS is unknown")
-        if previous.flags & _SA_RESETHAND:
-            raise OSError("the handler of SIGBUS is for one signal")
         is_function = previous.handler > _SIG_IGN
         # It is called in the same circumstances as before.
-        flags = previous.flags if is_function else _SA_ONSTACK | _SA_RESTART
+        flags = previous.flags & ~_SA_RESETHAND if is_function else _SA_ONSTACK | _SA_RESTART
         action = _Action(handler=handler, mask=previous.mask, flags=flags | _SA_SIGINFO)
         if library.sigaction(int(signal.SIGBUS), ctypes.byref(action), None):
             raise OSError(ctypes.get_errno(), "cannot handle SIGBUS")

@@ -51,6 +51,7 @@ class _SharedFile:
         self._mapping: MappedRange | None = None
         #: How many large tensors come before it is mapped.
         self._copies_left = _UNMAPPED_COPIES
+        self._may_be_mapped = True
         #: How many parts of it requests use now.
         self.uses = 0
         #: Whether it is unregistered as soon as no request uses it.
@@ -104,7 +105,7 @@ class _SharedFile:
 
     def _mapping_for(self, size: int) -> MappedRange | None:
         """Returns the mapping of this region for a copy, if it is worth it."""
-        if size < _MIN_MAPPED_BYTES:
+        if size < _MIN_MAPPED_BYTES or not self._may_be_mapped:
             return None
         mapping = self._mapping
         if mapping is None:
@@ -120,6 +121,8 @@ class _SharedFile:
         if outcome is CopyOutcome.COPIED:
             return True
         self._mapping = None
+        # Another handler of SIGBUS remains.
+        self._may_be_mapped = outcome is not CopyOutcome.UNGUARDED
         return False
 
 

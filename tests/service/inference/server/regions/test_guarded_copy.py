@@ -1,6 +1,5 @@
 """Copies of mapped files that are truncated at any time, beside other handlers of SIGBUS."""
 
-import ctypes
 import mmap
 import os
 import signal
@@ -206,16 +205,13 @@ def test_nothing_is_copied_once_another_handler_is_installed(install: str) -> No
     assert (done.returncode, done.stdout.split()) == (0, ["UNGUARDED", "UNGUARDED"]), done.stderr
 
 
-def test_a_handler_for_one_signal_is_left_alone(file: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    library = ctypes.CDLL(None)
-    before, once = subject._Action(), subject._Action(handler=1, flags=subject._SA_RESETHAND)
-    assert library.sigaction(int(signal.SIGBUS), ctypes.byref(once), ctypes.byref(before)) == 0
-    try:
-        subject._handler.cache_clear()
-        assert mapped_range(file, 0, SIZE) is None
-        now = subject._Action()
-        library.sigaction(int(signal.SIGBUS), None, ctypes.byref(now))
-        assert now.handler == 1
-    finally:
-        library.sigaction(int(signal.SIGBUS), ctypes.byref(before), None)
-        subject._handler.cache_clear()
+def test_a_handler_for_one_signal_is_called_once() -> None:
+    before = """
+from neurald.service.inference.server.regions.guarded_copy import _SA_RESETHAND, _Action
+noted = ctypes.CFUNCTYPE(None, ctypes.c_int)(lambda number: print("noted", flush=True))
+once = _Action(handler=ctypes.cast(noted, ctypes.c_void_p).value, flags=_SA_RESETHAND)
+ctypes.CDLL(None).sigaction(int(signal.SIGBUS), ctypes.byref(once), None)
+"""
+    after = "os.kill(os.getpid(), signal.SIGBUS)\nprint(part.read(target, 0).name, flush=True)\n"
+    done = _run(before, after + "os.kill(os.getpid(), signal.SIGBUS)")
+    assert (done.returncode, done.stdout.split()) == (-signal.SIGBUS, ["noted", "UNGUARDED"]), done.stderr
