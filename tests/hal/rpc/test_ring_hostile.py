@@ -703,9 +703,14 @@ def test_a_daemon_that_tells_of_another_execution(imposter: Imposter, numbers: t
             imposter.connection.send(shapes_packet(number, ONE_SHAPE))
         imposter.ring.put(COMPLETION.pack(True, 0, UNKNOWN_NS, UNKNOWN_NS, UNKNOWN_NS))
 
+    def execute() -> None:
+        # A second outcome may come when the first one was read already; the next call finds it.
+        for _ in range(2):
+            imposter.burst.execute(imposter.request, RUN)
+
     imposter.serve(complete)
     with pytest.raises(OpFailed, match=r"broke the protocol.*outcome of execution"):
-        imposter.burst.execute(imposter.request, RUN)
+        execute()
 
 
 def test_what_a_daemon_told_of_an_execution_is_not_that_of_the_next_one(imposter: Imposter) -> None:
