@@ -1,8 +1,8 @@
 """The step program as machine code, which is a part of this package for some architectures.
 
 To compile it takes as long as to compile a small model: some 40 ms. Its code is the same for all
-targets of an architecture, so `scripts/step_program.py` compiles it beforehand. Other architectures
-compile it. So do all if its text has changed since.
+targets of an architecture, so `scripts/native_programs.py` compiles it beforehand. Other
+architectures compile it. So do all if its text has changed since.
 """
 
 import os

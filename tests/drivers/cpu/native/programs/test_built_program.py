@@ -27,7 +27,7 @@ def test_the_files_are_compiled_from_the_text() -> None:
     for machine, name in FILES.items():
         head = MAGIC + text_digest(step_program_text(machine))
         path = Path(subject.__file__).with_name(name)
-        assert path.read_bytes().startswith(head), "run scripts/step_program.py"
+        assert path.read_bytes().startswith(head), "run scripts/native_programs.py"
     code = built_program(step_program_text())
     assert code is not None
     assert MAGIC not in code

@@ -53,7 +53,7 @@ def mapped(descriptor: int, offset: int = 0, size: int = SIZE) -> MappedRange:
 def test_the_files_are_compiled_from_the_text() -> None:
     for name in FILES.values():
         content = Path(subject.__file__).with_name(name).read_bytes()
-        assert content.startswith(digest_of(text().encode())), "run scripts/step_program.py"
+        assert content.startswith(digest_of(text().encode())), "run scripts/native_programs.py"
         image = decoded(content[DIGEST_BYTES:])
         assert set(FUNCTIONS) <= image.functions.keys()
         assert GUARD in {name for name, _ in image.imports}

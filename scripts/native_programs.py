@@ -4,7 +4,7 @@
 They are the step program of the CPU driver, and the guarded copies of the execution service. With
 --check it fails if one of the files is outdated.
 
-Run with the environment's Python: .venv/bin/python scripts/step_program.py
+Run with the environment's Python: .venv/bin/python scripts/native_programs.py
 """
 
 import sys
@@ -75,7 +75,7 @@ def main(arguments: Sequence[str]) -> int:
             if "--check" not in arguments:
                 file.write_bytes(content)
             elif not file.is_file() or file.read_bytes() != content:
-                sys.stderr.write(f"{file} is outdated; run scripts/step_program.py\n")
+                sys.stderr.write(f"{file} is outdated; run scripts/native_programs.py\n")
                 return 1
     return 0
 
