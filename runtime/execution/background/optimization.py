@@ -332,23 +332,21 @@ def _prepared(
     first_tier = None if goal.first_tier is None else goal.first_tier()
     preparer = goal.preparer.in_background(cancellation, first_tier)
     del first_tier
-    retries, pauses_s = _RETRIES, iter(_PAUSES_S)
+    ended, lacking = iter((0.0,) * _RETRIES), iter(_PAUSES_S)
     while True:
         try:
             with progress_to(progress.reached), convert_driver_faults(goal.device.name):
                 return preparer.prepare(goal.device, goal.model, goal.step, goal.steps), ""
         except Error as error:
             reason = f"{goal.device.name} could not prepare it: {error}"
-            pause_s = 0.0
+            pause_s: float | None = None  # until the next try, if there is one
             if isinstance(error, OutOfMemory | ResourceExhaustedTransient):
-                pause_s = next(pauses_s, -1.0)
+                pause_s = next(lacking, None)
             elif isinstance(error, DeadObject | OpFailed):
-                retries -= 1
-            else:
-                retries = -1
+                pause_s = next(ended, None)
         except BaseException as error:
             return None, f"{goal.device.name} could not prepare it: {described(error)}"
-        if retries < 0 or pause_s < 0 or _is_cancelled_within(cancellation, pause_s):
+        if pause_s is None or _is_cancelled_within(cancellation, pause_s):
             return None, reason
 
 

@@ -57,6 +57,15 @@ def order(*axes: int) -> Array:
     return np.array(axes, np.int32)
 
 
+def reusable(compilation: nd.Compilation, given: Array, output: Array) -> nd.Execution:
+    """Returns an execution on `source()` and these integers."""
+    execution = nd.Execution(compilation, reusable=True)
+    for index, array in enumerate((source(), given)):
+        execution.set_input(index, array)
+    execution.set_output(0, output)
+    return execution
+
+
 def variants_of(compilation: nd.Compilation) -> ValueVariants:
     prepared = compilation.plan.steps[0].prepared_model
     assert isinstance(prepared, ValueVariants)
@@ -86,10 +95,7 @@ def test_results_are_those_of_references(model: nd.Model, numbers: Sequence[Any]
     )
     given = np.array(numbers[0], np.int32)
     output = np.zeros(24, np.float32)
-    execution = nd.Execution(compilation, reusable=True)
-    execution.set_input(0, source())
-    execution.set_input(1, given)
-    execution.set_output(0, output)
+    execution = reusable(compilation, given, output)
 
     def check(number: Any) -> None:
         given[...] = number
@@ -142,10 +148,7 @@ def test_calls_give_way_to_code_for_their_values(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(turns, "give_way", given_way.append)
     compilation = nd.CompilationBuilder(transposition(), [CpuDevice()]).finish()
     given, output = order(2, 0, 1), np.zeros((4, 2, 3), np.float32)
-    execution = nd.Execution(compilation, reusable=True)
-    for index, array in enumerate((source(), given)):
-        execution.set_input(index, array)
-    execution.set_output(0, output)
+    execution = reusable(compilation, given, output)
     for _ in range(FREQUENT_USES - 1):
         execution.compute()
     assert not given_way
@@ -165,10 +168,7 @@ def test_calls_give_way_to_code_for_their_values(monkeypatch: pytest.MonkeyPatch
 def test_variants_replace_references(monkeypatch: pytest.MonkeyPatch) -> None:
     compilation = nd.CompilationBuilder(transposition(), [CpuDevice()]).finish()
     given, output = order(2, 0, 1), np.zeros((4, 2, 3), np.float32)
-    execution = nd.Execution(compilation, reusable=True)
-    for index, array in enumerate((source(), given)):
-        execution.set_input(index, array)
-    execution.set_output(0, output)
+    execution = reusable(compilation, given, output)
     for _ in range(FREQUENT_USES + 1):
         execution.compute()
     wait_for(variants_of(compilation), 1)
@@ -243,10 +243,7 @@ def test_requests_are_forgotten_with_their_memory() -> None:
     for _ in range(FREQUENT_USES):
         compilation.run(source(), axes)
     wait_for(prepared, 1)
-    execution = nd.Execution(compilation, reusable=True)
-    for index, array in enumerate((source(), axes)):
-        execution.set_input(index, array)
-    execution.set_output(0, np.zeros((4, 2, 3), np.float32))
+    execution = reusable(compilation, axes, np.zeros((4, 2, 3), np.float32))
     for _ in range(3):
         execution.compute()
     assert prepared._requests
