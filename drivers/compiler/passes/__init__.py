@@ -13,6 +13,7 @@ from neurald.drivers.compiler.ir.graph import Graph, Node
 from neurald.drivers.compiler.passes import (
     common_subexpressions,
     constant_folding,
+    extreme_sources,
     splat_constants,
     strength_reduction,
     view_elimination,
@@ -36,6 +37,7 @@ PASSES: tuple[GraphPass, ...] = (
     strength_reduction.reduce_strength,
     common_subexpressions.eliminate_common_subexpressions,
     view_elimination.eliminate_views,
+    extreme_sources.take_extremes_of_sources,
     pad_folding.fold_padding,
     pointwise_hoisting.hoist_pointwise,
     transpose_folding.fold_transpositions,
