@@ -260,8 +260,8 @@ class GrowingInstance:
         if self._opened.largest_value(capacities) > max(_UNUSED_BYTES, 2 * needed):
             # Several lengths that vary are rarely all long at once.
             capacities = [max(1, length) for length in lengths]
-        grown = self._opened.grown(capacities)
         try:
+            grown = self._opened.grown(capacities)
             self._instance = self._make(grown)
         except OutOfMemory as error:
             # Lengths that an operation refuses later may ask for any memory.

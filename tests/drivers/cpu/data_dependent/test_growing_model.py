@@ -41,10 +41,11 @@ from neurald.drivers.cpu.open_artifact import read_open_artifact
 from neurald.drivers.cpu.parts.native_segment import NativeSegment
 from neurald.drivers.cpu.parts.stored_parts import read_parts
 from neurald.drivers.cpu.preparation import Preparation
+from neurald.drivers.cpu.target.open_executable import Grown, OpenExecutable
 from neurald.drivers.cpu.target.target import host_target
 from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.device import ExecuteOptions, PrepareOptions
-from neurald.hal.errors import BadData, Error, MissedDeadlineTransient
+from neurald.hal.errors import BadData, Error, MissedDeadlineTransient, OutOfMemory
 from neurald.hal.execution.reference_model import ReferenceModel
 from neurald.hal.operations.machinery.call import Array
 
@@ -839,6 +840,27 @@ def test_sizes_that_are_data_are_limited_as_on_references(operator: str, compile
         np.testing.assert_array_equal(compilation.run(*small)[0], expected)
         with pytest.raises(Error, match=r"more than 2\^32 - 1 bytes"):
             compilation.run(*large)
+
+
+def test_lengths_beyond_all_limits_run_on_references(
+    monkeypatch: pytest.MonkeyPatch, compiles_here: None
+) -> None:
+    """Lengths may fit by themselves, and not with others that are unknown yet."""
+    asked: list[Sequence[int]] = []
+
+    def refused(executable: OpenExecutable, capacities: Sequence[int]) -> Grown:
+        asked.append(capacities)
+        raise OutOfMemory(f"values of lengths up to {list(capacities)} exceed all limits")
+
+    model, given, _ = _sized_by_data("BROADCAST_TO")
+    builder = nd.CompilationBuilder(model, [CpuDevice()])
+    builder.set_caching(None)
+    compilation = builder.finish()
+    compilation.run(*given)
+    monkeypatch.setattr(OpenExecutable, "grown", refused)
+    found = compilation.run(given[0], np.array([3_000, 2], np.int32))[0]
+    np.testing.assert_array_equal(found, np.ones((3_000, 2), np.float32))
+    assert asked
 
 
 def test_a_long_axis_takes_no_memory_for_others(monkeypatch: pytest.MonkeyPatch, compiles_here: None) -> None:
