@@ -56,6 +56,7 @@ def network_table(rows: Sequence[Mapping[str, Any]]) -> Table:
         Column(name="network", title="network, threads"),
         Column(name="ms", title="neurald", unit="ms", format=".2f"),
         Column(name="speedup", title="one thread / neurald", format=".1f"),
+        Column(name="peak_percent", title="of the peak rate", unit="%", format=".0f"),
         *(Column(name=name, title=f"neurald / {_ENGINES[name]}", format=".2f") for name in peers),
         Column(name="best", title="neurald / best of the others", format=".2f"),
     ]
@@ -74,9 +75,33 @@ def _network_row(row: Mapping[str, Any], first_ms: float | None, peers: Sequence
         f"{row['model']}, {row['threads']}",
         own_ms,
         first_ms / own_ms if first_ms is not None else None,
+        row["share_of_peak"] * 100 if row["precision"] == "fp32" and "share_of_peak" in row else None,
         *ratios,
         max((ratio for ratio in ratios if ratio is not None), default=None),
     ]
+
+
+def peak_table(peaks: Sequence[Mapping[str, Any]]) -> Table:
+    """Returns the table of multiply-adds in registers by threads, each on a core of its own.
+
+    They need no memory and never wait for each other, so that nothing that multiplies can scale
+    better on the machine.
+
+    Args:
+        peaks: those of `benchmarks/cpu`, in its result file's details.
+    """
+    rates = {peak["threads"]: peak["giga"] for peak in peaks if peak["kind"] == "float32"}
+    return Table(
+        title="Multiply-adds of float32 in registers by threads; each counts as two operations",
+        columns=[
+            Column(name="threads", title="threads"),
+            Column(name="rate", title="rate", unit="10⁹/s", format=".0f"),
+            Column(name="speedup", title="rate / that of one thread", format=".1f"),
+        ],
+        rows=[
+            [f"{threads}", rate, rate / rates[1] if 1 in rates else None] for threads, rate in rates.items()
+        ],
+    )
 
 
 def network_panels(rows: Sequence[Mapping[str, Any]]) -> Iterator[Panel]:
@@ -174,7 +199,8 @@ def main() -> None:
         *("--burst-ms", arguments.burst_ms),
     )
     rows = networks.details["rows"]
-    tables, panels = [network_table(rows)], list(network_panels(rows))
+    tables = [network_table(rows), peak_table(networks.details["peaks"])]
+    panels = list(network_panels(rows))
     if clients:
         options = ("--clients", *clients, "--seconds", arguments.seconds, "--rounds", 3)
         (table,) = _run(_BENCHMARKS / "ipc" / "clients.py", *options).tables
@@ -188,8 +214,9 @@ def main() -> None:
             title="Scaling: threads and clients",
             description=(
                 "Medians. A ratio is neurald's time divided by the other runtime's with as many threads, "
-                "the median over rounds. Clients execute a model of about a millisecond with one thread "
-                "each."
+                "the median over rounds. The share of the peak rate counts the multiplications of the direct "
+                "algorithm in the tenth percentile of the times. Clients execute a model of about a "
+                "millisecond with one thread each."
             ),
             tables=tables,
             details={"rows": rows},

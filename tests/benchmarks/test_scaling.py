@@ -25,7 +25,13 @@ def subject(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def measured(model: str, threads: int, own_ms: float, **others_ms: float) -> dict[str, Any]:
     times = {name: {"p50_ms": ms, "ratio": own_ms / ms} for name, ms in others_ms.items()}
-    return {"model": model, "threads": threads, "times": {"neurald": {"p50_ms": own_ms}, **times}}
+    return {
+        "model": model,
+        "precision": "fp32",
+        "threads": threads,
+        "times": {"neurald": {"p50_ms": own_ms}, **times},
+        **({"share_of_peak": 0.5} if threads == 1 else {}),
+    }
 
 
 ROWS = [
@@ -48,15 +54,27 @@ def test_table(subject: Any) -> None:
         "network",
         "ms",
         "speedup",
+        "peak_percent",
         "litert",
         "openvino",
         "best",
     ]
     assert table.rows == [
-        ["first & only, 1", 8.0, 1.0, 0.8, 0.5, 0.8],
-        ["first & only, 4", 2.0, 4.0, 0.5, None, 0.5],
-        ["without one thread, 2", 3.0, None, 1.5, None, 1.5],
+        ["first & only, 1", 8.0, 1.0, 50.0, 0.8, 0.5, 0.8],
+        ["first & only, 4", 2.0, 4.0, None, 0.5, None, 0.5],
+        ["without one thread, 2", 3.0, None, None, 1.5, None, 1.5],
     ]
+
+
+def test_int8_has_no_share_of_the_peak_of_float32(subject: Any) -> None:
+    (row,) = subject.network_table([{**ROWS[0], "precision": "int8"}]).rows
+    assert row[3] is None
+
+
+def test_table_of_peaks(subject: Any) -> None:
+    rates = [("float32", 1, 80.0), ("int8", 1, 300.0), ("float32", 4, 240.0)]
+    table = subject.peak_table([dict(zip(("kind", "threads", "giga"), each, strict=True)) for each in rates])
+    assert table.rows == [["1", 80.0, 1.0], ["4", 240.0, 3.0]]
 
 
 def test_plot(subject: Any) -> None:
