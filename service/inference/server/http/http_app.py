@@ -483,7 +483,11 @@ class HttpApp:
             if name not in given:
                 raise ServiceError(Status.INVALID, f"Shared memory register request has no '{name}' field")
         if not isinstance(key, str) or not is_size(offset) or not is_size(size):
-            raise ServiceError(Status.INVALID, "key, offset and byte_size are expected: text and two numbers")
+            shown = ", ".join(quoted(repr(each)) for each in (key, offset, size))
+            raise ServiceError(
+                Status.INVALID,
+                f"key, offset and byte_size are {shown}; text and two integers from 0 to 2^63-1 are expected",
+            )
         self._regions.register(region, key, offset, size)  # type: ignore[arg-type]
         return 200, b"", _JSON
 

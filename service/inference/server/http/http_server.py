@@ -11,13 +11,16 @@ import termios
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import partial
+from http import HTTPStatus
 from typing import Any, Final
 
 import httptools
+import msgspec
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from neurald.hal.process.rate_limited_logger import RateLimitedLogger
+from neurald.service.inference.protocol.tensors import quoted
 from neurald.service.inference.server.http.request_events import EVENTS, RequestEvents
 
 #: The largest head of a request, and how long it may take to arrive.
@@ -26,6 +29,10 @@ _HEAD_S: Final = 30.0
 #: How long a connection may be idle. A request that is sent while its connection is closed fails,
 #: so it is done rarely: those that are in the way are closed earlier.
 _KEEP_ALIVE_S: Final = 3600
+#: How long a connection is read from after its last answer, and how much. It would be reset if it
+#: were closed with bytes that nobody has read, and the client might not see the answer.
+_LINGER_S: Final = 1.0
+_MAX_LINGER_BYTES: Final = 1 << 20
 #: Copying a larger body behind its head takes longer than another call of the kernel.
 _MAX_JOINED_BYTES: Final = 1 << 16
 #: As what the kernel says how many bytes wait to be read.
@@ -50,6 +57,36 @@ class ClientWarnings(logging.Filter):
 
 
 _CLIENT_WARNINGS: Final = ClientWarnings()
+
+
+class _HeadFault(ValueError):
+    """A fault of a head of a request, apart from its form.
+
+    Args:
+        status: the status of the answer.
+        text: the text of the error.
+    """
+
+    def __init__(self, status: HTTPStatus, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+def _fault_of(error: httptools.HttpParserError) -> _HeadFault:
+    """Returns why the parser does not go on."""
+    cause = error.__context__ if isinstance(error, httptools.HttpParserCallbackError) else error
+    if isinstance(cause, _HeadFault):
+        return cause
+    # Other callbacks fail at the target: uvicorn wants a path of ASCII.
+    reason = quoted(str(cause)) if isinstance(cause, httptools.HttpParserError) else "its target has no path"
+    return _HeadFault(HTTPStatus.BAD_REQUEST, f"the request is not understood as HTTP/1.1: {reason}")
+
+
+def _large_head() -> _HeadFault:
+    return _HeadFault(
+        HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+        f"the head of the request has more than {MAX_HEAD_BYTES} bytes; send fewer or shorter headers",
+    )
 
 
 class AnswerTransport:
@@ -94,11 +131,12 @@ class AnswerTransport:
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """Closes connections whose head of a request is too large or too slow.
+    """Ends connections whose request is not understood, or its head is too large or too slow.
 
-    It keeps what arrives of each request in `RequestEvents`. If there are too many connections, the
-    one that has been idle for the longest time is closed, so that idle ones keep no client away.
-    None is closed for being idle whose next request has arrived.
+    The last answer on such a connection says why, after those to earlier requests. It keeps what
+    arrives of each request in `RequestEvents`. If there are too many connections, the one that has
+    been idle for the longest time is closed, so that idle ones keep no client away. None is closed
+    for being idle whose next request has arrived.
     """
 
     def connection_made(self, transport: Any) -> None:
@@ -108,12 +146,17 @@ class BoundedProtocol(HttpToolsProtocol):
         #: The request of which something arrives, and those without an answer.
         self._events: RequestEvents | None = None
         self._unanswered: set[RequestEvents] = set()
+        #: Why nothing that arrives is understood any more, and the timer that ends the connection
+        #: once its client has been told. None before.
+        self._fault: _HeadFault | None = None
+        self._linger: asyncio.TimerHandle | None = None
+        self._discarded_bytes = 0
         #: How much of the head has arrived, and how much of that is parsed.
         self._head_bytes = self._parsed_bytes = 0
         self._is_in_head = True
         self._idle_since_s = self.loop.time()
         self._make_room()
-        self._head_timer = self.loop.call_later(_HEAD_S, transport.close)
+        self._head_timer = self.loop.call_later(_HEAD_S, self._note_late_head)
 
     def _make_room(self) -> None:
         """Closes an idle connection if there are too many; if all are busy, this one gets 503."""
@@ -156,10 +199,15 @@ class BoundedProtocol(HttpToolsProtocol):
         self.parser.set_dangerous_leniencies(lenient_chunked_length=True, lenient_data_after_close=True)
 
     def data_received(self, data: bytes) -> None:
-        """Parses what has arrived; closes the connection if a head is too large.
+        """Parses what has arrived; refuses heads that are too large.
 
         A client that would change to another protocol, as Java's does, is answered in this one.
         """
+        if self._fault is not None:
+            self._discarded_bytes += len(data)
+            if self._linger is not None and self._discarded_bytes > _MAX_LINGER_BYTES:
+                self.transport.close()
+            return
         rest = data
         while True:
             try:
@@ -169,14 +217,58 @@ class BoundedProtocol(HttpToolsProtocol):
                 # The parser takes no body after such a head.
                 rest = self._head_without_upgrade() + rest[upgrade.args[0] :]
                 self._begin_parser()
-            except httptools.HttpParserError:
-                super().data_received(b"")  # answers, as the parser stays in this state
+            except httptools.HttpParserError as error:
+                self._refuse(_fault_of(error))
                 return
         self._unset_keepalive_if_required()
         if self._is_in_head:
             self._head_bytes += len(data)
             if self._head_bytes > MAX_HEAD_BYTES:
-                self.transport.close()
+                self._refuse(_large_head())
+
+    def _note_late_head(self) -> None:
+        """Ends the connection, since the head of a request has not arrived in time."""
+        if self._head_bytes:
+            text = f"the head of the request has not arrived within {_HEAD_S:g} s"
+            self._refuse(_HeadFault(HTTPStatus.REQUEST_TIMEOUT, text))
+        else:
+            self.transport.close()
+
+    def _refuse(self, fault: _HeadFault) -> None:
+        """Answers the request that arrives with an error, after the earlier ones, and no other."""
+        if self._fault is not None or self.transport.is_closing():
+            return
+        self._fault = fault
+        self._head_timer.cancel()
+        self.logger.warning("Invalid HTTP request received: %s", fault)
+        arriving = self._events
+        if arriving is not None and arriving in self._unanswered and not arriving.is_complete:
+            # It is this one that is refused. The rest of its body does not come any more.
+            self._unanswered.discard(arriving)
+            self.cycle.disconnected = True
+            arriving.gone()
+        if self._unanswered:
+            self.flow.pause_reading()
+        else:
+            self._answer_fault(fault)
+
+    def _answer_fault(self, fault: _HeadFault) -> None:
+        """Sends the last answer, and closes the connection when its client has probably read it."""
+        if self.transport.is_closing():
+            return
+        self._unset_keepalive_if_required()
+        content = msgspec.json.encode({"error": str(fault)})
+        head = (
+            f"HTTP/1.1 {fault.status.value} {fault.status.phrase}\r\ncontent-type: application/json\r\n"
+            f"content-length: {len(content)}\r\nconnection: close\r\n\r\n"
+        )
+        self.transport.write(head.encode() + content)
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+            self.flow.resume_reading()
+            self._linger = self.loop.call_later(_LINGER_S, self.transport.close)
+        else:
+            self.transport.close()
 
     def _head_without_upgrade(self) -> bytes:
         line = b" ".join(
@@ -190,7 +282,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._head_bytes, self._parsed_bytes, self._is_in_head = 0, 0, True
         self._events = None
         self._head_timer.cancel()
-        self._head_timer = self.loop.call_later(_HEAD_S, self.transport.close)
+        self._head_timer = self.loop.call_later(_HEAD_S, self._note_late_head)
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
@@ -204,24 +296,25 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_header(name, value)
 
     def _count(self, size: int) -> None:
-        """Raises ValueError, so that the parser refuses the request, if its head is too large."""
+        """Raises _HeadFault, so that the parser stops, if the head of the request is too large."""
         self._parsed_bytes += size
         if self._parsed_bytes > MAX_HEAD_BYTES:
-            raise ValueError(f"the head of the request has more than {MAX_HEAD_BYTES} bytes")
+            raise _large_head()
 
     def on_headers_complete(self) -> None:
         """Ends the head of a request, which is answered from now on."""
         if self.parser.should_upgrade():
             if self.parser.get_method() == b"CONNECT":
-                raise ValueError("tunnels (CONNECT) are not supported")
+                raise _HeadFault(HTTPStatus.NOT_IMPLEMENTED, "tunnels (CONNECT) are not supported")
             return
         self._is_in_head = False
         self._head_timer.cancel()
-        self._events = events = RequestEvents(self.flow)
-        self._unanswered.add(events)
+        events = RequestEvents(self.flow)
         scope: Any = self.scope
         scope["extensions"] = {EVENTS: events}
         super().on_headers_complete()
+        self._events = events
+        self._unanswered.add(events)
         cycle: Any = self.cycle
         send_continue = cycle.waiting_for_100_continue
 
@@ -240,6 +333,8 @@ class BoundedProtocol(HttpToolsProtocol):
             self._idle_since_s = self.loop.time()
             answer.flush()  # of a request HEAD, whose answer has no body
             self.on_response_complete()
+            if self._fault is not None and not self._unanswered:
+                self._answer_fault(self._fault)
 
         cycle.on_response = on_response
 
@@ -260,7 +355,9 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forgets the connection."""
-        self._head_timer.cancel()
+        for timer in (self._head_timer, self._linger):
+            if timer is not None:
+                timer.cancel()
         super().connection_lost(exc)
         for events in self._unanswered:
             events.gone()

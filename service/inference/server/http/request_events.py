@@ -30,7 +30,9 @@ class RequestEvents:
 
     Attributes:
         chunks: how many chunks of the body have begun.
-        is_gone: whether the client has closed the connection.
+        is_complete: whether all of the body has arrived.
+        is_gone: whether the client has closed the connection, or the rest of the request does not
+            come for another reason.
         on_gone: the function that is called when it does.
     """
 
@@ -41,7 +43,7 @@ class RequestEvents:
         self._reading = reading
         self._parts: list[bytes] = []
         self._held = 0
-        self._is_complete = False
+        self.is_complete = False
         self._waiter: asyncio.Future[None] | None = None
 
     def add(self, part: bytes) -> None:
@@ -54,7 +56,7 @@ class RequestEvents:
 
     def complete(self) -> None:
         """Says that all of the body has arrived."""
-        self._is_complete = True
+        self.is_complete = True
         self._wake()
 
     def gone(self) -> None:
@@ -77,13 +79,13 @@ class RequestEvents:
 
     def next(self) -> dict[str, Any] | None:
         """Returns the next event if it is there, as ASGI defines it."""
-        if not (self._parts or self._is_complete or self.is_gone):
+        if not (self._parts or self.is_complete or self.is_gone):
             return None
         if self.is_gone:
             return {"type": "http.disconnect"}
         parts, self._parts, self._held = self._parts, [], 0
         body = parts[0] if len(parts) == 1 else b"".join(parts)
-        return {"type": "http.request", "body": body, "more_body": not self._is_complete}
+        return {"type": "http.request", "body": body, "more_body": not self.is_complete}
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():

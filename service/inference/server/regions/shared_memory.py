@@ -314,7 +314,8 @@ class SharedMemoryRegions:
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:
                 raise ServiceError(
                     Status.INVALID,
-                    f"{quoted(tensor)} has {offset!r} and {size!r} for the offset and the size of shared memory",
+                    f"{quoted(tensor)} has {offset!r} and {size!r} for the offset and the size of shared memory; "
+                    "integers of at least 0 are expected",
                 )
         assert isinstance(offset, int)  # noqa: S101 - checked above
         assert isinstance(size, int)  # noqa: S101 - checked above

@@ -1,6 +1,8 @@
 """The HTTP server: which connections it closes."""
 
 import asyncio
+import json
+import re
 import socket
 from typing import Any
 from unittest.mock import Mock
@@ -10,6 +12,7 @@ from support.sweeps import sweep
 
 pytest.importorskip("uvicorn", reason="the extra [serve] is not installed")
 
+from neurald.service.inference.server.http import http_server
 from neurald.service.inference.server.http.http_server import BoundedProtocol, HttpServer
 
 _REQUEST = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -85,3 +88,86 @@ def test_heads_that_would_change_the_protocol_are_refused_like_others(
     assert asyncio.run(answered(head, failures)).startswith(b"HTTP/1.1 " + status)
     assert not failures
     assert not [each for each in caplog.records if each.levelname == "ERROR"]
+
+
+async def echo(scope: Any, receive: Any, send: Any) -> None:
+    """Answers with the body, after a while."""
+    body = b""
+    more = True
+    while more:
+        event = await receive()
+        if event["type"] == "http.disconnect":
+            return
+        body += event["body"]
+        more = event["more_body"]
+    await asyncio.sleep(0.05)
+    length = str(len(body)).encode()
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", length)]})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def conversation(request: bytes) -> bytes:
+    """Returns all that a client receives until its connection ends."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = HttpServer(echo, listener, connections=4, drain_s=1, tls=None)
+    await server.start()
+    reader, writer = await asyncio.open_connection(*listener.getsockname())
+    writer.write(request)
+    await writer.drain()
+    found = await asyncio.wait_for(reader.read(), 10)
+    writer.close()
+    await server.stop()
+    return found
+
+
+def statuses_and_error(received: bytes) -> tuple[list[int], str]:
+    """Returns the statuses of all answers, and the error in the last one."""
+    statuses = [int(each) for each in re.findall(rb"HTTP/1\.1 (\d+) ", received)]
+    return statuses, json.loads(received.rpartition(b"\r\n\r\n")[2])["error"]
+
+
+_POST = b"POST / HTTP/1.1\r\nHost: a\r\n"
+
+
+@sweep(
+    ("wrong", "status", "text"),
+    [
+        (b"NONSENSE / HTTP/1.1\r\n\r\n", 400, "Invalid method"),
+        (b"GET / HTTP/1.1\r\nHost : a\r\n\r\n", 400, "Invalid header token"),
+        (b"GET / HTTP/7.3\r\n\r\n", 400, "Invalid HTTP version"),
+        (
+            _POST + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nxyz\r\n",
+            400,
+            "Invalid character in chunk size",
+        ),
+        (_POST + b"Content-Length: " + b"9" * 30 + b"\r\n\r\n", 400, "Content-Length overflow"),
+        (b"CONNECT a:1 HTTP/1.1\r\n\r\n", 501, "tunnels"),
+        (b"GET / HTTP/1.1\r\nLong: " + b"a" * 20_000 + b"\r\n\r\n", 431, "16384"),
+        # So much is on its way that closing the connection at once would reset it.
+        (b"GET / HTTP/1.1\r\nLong: " + b"a" * 900_000, 431, "16384"),
+        (b"GET /" + b"a" * 900_000, 431, "16384"),
+    ],
+)
+@sweep("earlier", [0, 1, 3])
+def test_the_last_answer_says_what_is_not_understood(
+    wrong: bytes, status: int, text: str, earlier: int
+) -> None:
+    """Requests that have come before on the connection are answered first."""
+    good = _POST + b"Content-Length: 5\r\n\r\nhello"
+    received = asyncio.run(conversation(good * earlier + wrong))
+    statuses, error = statuses_and_error(received)
+    assert statuses == [200] * earlier + [status]
+    assert text in error
+    assert received.count(b"\r\n\r\nhello") == earlier
+
+
+@sweep(("begun", "statuses"), [(b"", []), (b"GET / HT", [408]), (_POST + b"\r\nGET / HT", [200, 408])])
+def test_heads_that_come_late_are_answered_if_they_have_begun(
+    begun: bytes, statuses: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_server, "_HEAD_S", 0.2)
+    received = asyncio.run(conversation(begun))
+    if statuses:
+        assert statuses_and_error(received)[0] == statuses
+    else:
+        assert received == b""
