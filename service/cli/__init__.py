@@ -38,7 +38,7 @@ from neurald.service.cli.models.benchmark import BenchmarkCommand, benchmark
 from neurald.service.cli.models.compile import compile  # noqa: A004
 from neurald.service.cli.models.explain import explain
 from neurald.service.cli.models.inspect import inspect
-from neurald.service.cli.models.run import run
+from neurald.service.cli.models.run import RunCommand, run
 from neurald.service.cli.models.verify import verify
 from neurald.service.cli.options.service import ServeCommand
 from neurald.service.console.interrupts import interrupt_soon
@@ -204,7 +204,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 _MODELS: Final = "Models"
-app.command(help="Run a model on a photo, arrays or random input.", rich_help_panel=_MODELS)(run)
+app.command(cls=RunCommand, help="Run a model on a photo, arrays or random input.", rich_help_panel=_MODELS)(
+    run
+)
 app.command(
     cls=BenchmarkCommand,
     help="Measure how fast a model loads, prepares and runs.",

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+from typer.core import TyperCommand
 
 from neurald.service.cli.options.completion import model_files, startup_names
 from neurald.service.cli.options.devices import DevicesOption, RequireOption
@@ -16,6 +17,22 @@ if TYPE_CHECKING:
 
 #: Boxes of lower scores are hardly those of anything.
 _MIN_SCORE = 0.1
+
+#: The options for files other than photos, by the ends of their names.
+_OPTIONS: Final = {".wav": "--audio", ".npz": "--inputs", ".txt": "--labels"}
+
+
+class RunCommand(TyperCommand):
+    """Names the option for a file that is given after the model."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parses the command line."""
+        ctx.allow_extra_args = True
+        rest: list[str] = super().parse_args(ctx, args)
+        if rest and not ctx.resilient_parsing:
+            option = _OPTIONS.get(Path(rest[0]).suffix.lower(), "--image")
+            ctx.fail(f"Got unexpected argument {rest[0]!r} after the model. Is {option} {rest[0]} meant?")
+        return rest
 
 
 def run(

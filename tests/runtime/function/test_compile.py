@@ -3,6 +3,7 @@
 import pickle
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -89,10 +90,29 @@ def test_values_inside_are_kept() -> None:
     found = function(x=X, y=X)
     assert list(found) == ["z", "between"]
     np.testing.assert_array_equal(found["between"], 2 * X)
-    with pytest.raises(nd.BadData, match="there are 0 results of the name 'q'"):
+    with pytest.raises(nd.BadData, match=r"no result is named 'q'; there are 'between'$"):
         nd.compile(sums().build(), keep=["q"])
     with pytest.raises(nd.BadData, match="a list of names is expected"):
         nd.compile(sums().build(), keep="between")
+
+
+def test_a_name_that_is_not_kept_lists_few_others_and_the_likely_ones_first() -> None:
+    builder = nd.ModelBuilder()
+    kind = nd.OperandType.TENSOR_FLOAT32
+    names = ["x", *(f"{'very' * n}/layer_{n}" for n in range(40)), "Head/pool", "twice", "twice"]
+    values = [builder.add_operand(kind, (2,), name=name) for name in [*names, "y"]]
+    for source, target in pairwise(values):
+        builder.add_operation(nd.OperationType.RELU, [source], [target])
+    builder.identify_inputs_and_outputs(values[:1], values[-1:])
+    model = builder.finish()
+    with pytest.raises(nd.BadData, match=r"no result is named 'head'; there are 'Head/pool', ") as raised:
+        nd.compile(model, keep=["head"])
+    assert "and 37 others, which `neurald inspect --operations` lists" in str(raised.value)
+    with pytest.raises(nd.BadData, match="no result is named 'layerlayer") as raised:
+        nd.compile(model, keep=["layer" * 100])
+    assert len(str(raised.value)) < 600
+    with pytest.raises(nd.BadData, match="2 results of operations are named 'twice'"):
+        nd.compile(model, keep=["twice"])
 
 
 def test_sources_that_are_none() -> None:

@@ -58,6 +58,16 @@ def relu_model(
     return builder.finish()
 
 
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [("a.JPG", "--image"), ("a.wav", "--audio"), ("a.npz", "--inputs"), ("a.txt", "--labels")],
+)
+def test_a_file_after_the_model_names_its_option(name: str, option: str) -> None:
+    result = invoke("run", MODEL, name)
+    assert result.exit_code == 2
+    assert f"Got unexpected argument '{name}' after the model. Is {option} {name} meant?" in result.stderr
+
+
 class TestClassification:
     def test_top_five_with_labels(self, digit: Path, labels: Path) -> None:
         result = invoke("run", MODEL, "--image", digit, "--labels", labels)
