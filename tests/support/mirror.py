@@ -562,7 +562,6 @@ COVERED_BY: Mapping[str, str] = {
     "service/inference/worker/native_lanes.py": "tests/service/inference/worker/test_native_lane.py",
     "service/inference/worker/orders.py": "tests/service/inference/worker/test_loaded_model.py",
     "service/inference/worker/read_files.py": "tests/service/inference/models/test_registry.py",
-    "service/inference/worker/program.py": "tests/service/inference/server/test_front_end.py",
     "service/inference/worker/runner.py": "tests/service/inference/worker/test_lane_server.py",
     "service/inference/worker/sized_runs.py": "tests/service/inference/worker/test_loaded_model.py",
     "service/inference/server/lane_listener.py": "tests/runtime/serving/test_service.py",

@@ -1,6 +1,7 @@
 """One worker of a model, which is started again when it dies."""
 
 import asyncio
+import errno
 import logging
 import socket
 import threading
@@ -30,6 +31,9 @@ _MAX_ATTEMPTS: Final = 3
 _MAX_OUTGROWN_BYTES: Final = 16 << 20
 #: How long a request waits after the death of a driver, times the number of its attempts.
 _DRIVER_PAUSE_S: Final = 0.3
+#: What the machine may lack for a while, and the pause before it is asked again for a worker.
+_SHORTAGES: Final = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
+_SHORTAGE_PAUSE_S: Final = 1.0
 
 
 class ModelInstance:
@@ -137,6 +141,7 @@ class ModelInstance:
 
         Raises:
             Error: the model cannot be loaded.
+            OSError: no worker can be started.
         """
         worker = self._workers.take()
         worker.on_end = lambda: self._ended(worker)
@@ -158,7 +163,14 @@ class ModelInstance:
             for _ in range(self._lane_count):
                 end, number = worker.open_lane(is_trusted=True)
                 self.put_back(ServedLane(end, number, self._lane_failed))
-        except OSError:
+        except OSError as error:
+            if error.errno in _SHORTAGES:
+                worker.on_end = lambda: None
+                self._worker = None
+                self._close_lanes()
+                worker.kill()
+                self._changed()
+                raise
             worker.kill()  # and be told of its end
         self._changed()
         return loaded
@@ -455,6 +467,9 @@ class ModelInstance:
                 return
             except (Error, OSError) as error:
                 self.reason = f"its worker could not be started again: {error}"
+                if _is_shortage(error):  # which is no fault of the model
+                    pause_s = _SHORTAGE_PAUSE_S
+                    continue
                 again_s = self._policy.died(self._loop.time(), 0.0)
                 if again_s is None:
                     self._give_up(self.reason)
@@ -467,6 +482,13 @@ class ModelInstance:
         name, text = self._order.name, "the model %s is not served any more: %s"
         note_event(CountedEvent.MODEL_GIVEN_UP, name, logger.error, text, name, reason)
         self._changed()
+
+
+def _is_shortage(error: Error | OSError) -> bool:
+    """Returns whether a worker could not start because the machine lacks something for a while."""
+    if isinstance(error, Error):
+        return error.code == ResultCode.RESOURCE_EXHAUSTED_TRANSIENT
+    return error.errno in _SHORTAGES
 
 
 def input_error(error: Exception) -> Exception:

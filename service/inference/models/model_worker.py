@@ -89,7 +89,12 @@ class ModelWorker:
         finally:
             theirs.close()
         self._silence = Silence(self._process.pid)
-        self._pidfd = os.pidfd_open(self._process.pid)
+        try:
+            self._pidfd = os.pidfd_open(self._process.pid)
+        except OSError:
+            self._control.close()
+            self.end()
+            raise
         self._loop.add_reader(self._control.fileno(), self._receive)
         self._loop.add_reader(self._pidfd, self._reap)
 

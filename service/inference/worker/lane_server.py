@@ -67,7 +67,11 @@ class LaneServer:
         self._cancelled: int | None = None
 
     def start(self) -> None:
-        """Begins to serve."""
+        """Begins to serve.
+
+        Raises:
+            RuntimeError: no thread can be started.
+        """
         threading.Thread(target=self._serve, name="neurald lane", daemon=True).start()
 
     @property

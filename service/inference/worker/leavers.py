@@ -20,15 +20,23 @@ class Leavers:
         self._is_running = False
 
     def watch(self, lane: LaneServer) -> None:
-        """Watches a lane from now on, until it is closed."""
+        """Watches a lane from now on, until it is closed.
+
+        Raises:
+            RuntimeError: no thread can be started. The lane is not watched.
+        """
         # A duplicate, whose number is not used for something else when the lane is closed.
         descriptor = os.dup(lane.end.fileno())
         with self._lock:
+            if not self._is_running:
+                try:
+                    threading.Thread(target=self._run, name="neurald leavers", daemon=True).start()
+                except RuntimeError:
+                    os.close(descriptor)
+                    raise
+                self._is_running = True
             self._lanes[descriptor] = lane
             self._poll.register(descriptor, select.POLLRDHUP)
-            if not self._is_running:
-                self._is_running = True
-                threading.Thread(target=self._run, name="neurald leavers", daemon=True).start()
         os.eventfd_write(self._wake, 1)
 
     def _run(self) -> None:

@@ -10,7 +10,8 @@ import os
 import socket
 import sys
 import threading
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from neurald.hal.errors import Error, ResultCode
 from neurald.hal.lanes import socket_end
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_Order = TypeVar("_Order", LoadOrder, ExplainOrder)
 #: How often the state of devices is examined.
 _HEALTH_S: Final = 0.05
 #: How long a driver has to answer when it is asked whether it takes work.
@@ -115,9 +117,9 @@ class Worker:
     def _obey(self, packet: bytes, descriptor: int | None) -> None:
         order = decode_order(packet)
         if isinstance(order, LoadOrder) and descriptor is not None:
-            threading.Thread(
-                target=self._load, args=(order, descriptor), name="neurald load", daemon=True
-            ).start()
+            lacking = _begin("neurald load", self._load, order, descriptor)
+            if lacking:
+                self._report(LoadFailure(code=ResultCode.RESOURCE_EXHAUSTED_TRANSIENT, message=lacking))
         elif isinstance(order, OpenLane) and descriptor is not None and self._model is not None:
             lane = self._lane_type(socket.socket(fileno=descriptor), self._model, is_trusted=order.is_trusted)
             self._serve_lane(order, lane)
@@ -126,9 +128,9 @@ class Worker:
             if lane_server is not None:
                 lane_server.cancel(order.number)
         elif isinstance(order, ExplainOrder) and descriptor is not None:
-            threading.Thread(
-                target=self._explain, args=(order, descriptor), name="neurald explain", daemon=True
-            ).start()
+            lacking = _begin("neurald explain", self._explain, order, descriptor)
+            if lacking:
+                self._report(Explained(lacking))
         elif self._model is not None:
             self._report(self._model.health())
 
@@ -138,10 +140,18 @@ class Worker:
         if len(self._lanes) >= _MAX_LANES:
             lane.end.close()
             return
+        try:
+            if not order.is_trusted:
+                self._leavers.watch(lane)
+            lane.start()
+        except RuntimeError as error:
+            # Other lanes go on. The caller of this one sees that it is closed.
+            logger.warning("a lane cannot be served, since no thread can be started: %s", error)
+            with contextlib.suppress(OSError):
+                lane.end.shutdown(socket.SHUT_RDWR)  # `leavers` may hold it, too
+            lane.end.close()
+            return
         self._lanes[order.lane] = lane
-        if not order.is_trusted:
-            self._leavers.watch(lane)
-        lane.start()
 
     def _load(self, order: LoadOrder, descriptor: int) -> None:
         report: Report
@@ -198,6 +208,23 @@ class Worker:
     def _report(self, report: Report) -> None:
         with self._sending, contextlib.suppress(OSError):
             socket_end.send(self._control, encode(report))
+
+
+def _begin(name: str, obey: Callable[[_Order, int], None], order: _Order, descriptor: int) -> str:
+    """Has a thread obey an order, which may take long; returns why none can be started, if so.
+
+    Args:
+        name: the name of the thread.
+        obey: is called with the order and its descriptor, which it closes.
+        order: the order.
+        descriptor: what came with it.
+    """
+    try:
+        threading.Thread(target=obey, args=(order, descriptor), name=name, daemon=True).start()
+    except RuntimeError as error:
+        os.close(descriptor)
+        return f"the worker cannot start a thread: {error}; try again when other programs need fewer threads"
+    return ""
 
 
 if __name__ == "__main__":

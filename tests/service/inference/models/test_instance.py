@@ -1,6 +1,7 @@
 """A worker that dies, as the model's own state shows it."""
 
 import asyncio
+import errno
 import os
 import signal
 from typing import Any
@@ -9,9 +10,11 @@ import numpy as np
 import pytest
 from support.inference import zoo
 
+from neurald.hal.errors import ResourceExhaustedTransient
 from neurald.service.inference.models import instance as instance_module
 from neurald.service.inference.models.instance import ModelInstance
 from neurald.service.inference.models.job import InferenceJob, JobInput
+from neurald.service.inference.models.model_worker import ModelWorker
 from neurald.service.inference.models.statistics import Statistics
 from neurald.service.inference.models.worker_options import WorkerOptions
 from neurald.service.inference.models.worker_pool import WorkerPool
@@ -158,3 +161,61 @@ def test_outputs_of_open_length_have_room_in_the_arena_from_the_second_run_on(
         return attached
 
     assert asyncio.run(run()) == expected
+
+
+@pytest.mark.parametrize("lacks", ["processes", "descriptors", "threads"])
+def test_a_model_is_not_given_up_while_the_machine_lacks_something(
+    lacks: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More attempts fail than a model may kill workers."""
+    monkeypatch.setattr(instance_module, "_SHORTAGE_PAUSE_S", 0.01)
+    failed: list[str] = []
+    place, name = {
+        "processes": (WorkerPool, "take"),
+        "descriptors": (ModelWorker, "open_lane"),
+        "threads": (ModelWorker, "load"),
+    }[lacks]
+    works = getattr(place, name)
+
+    def fails(*given: Any, **named: Any) -> Any:
+        if len(failed) < 7:
+            failed.append(lacks)
+            if lacks == "threads":
+                raise ResourceExhaustedTransient("no thread can be started")
+            raise OSError(errno.EMFILE if lacks == "descriptors" else errno.EAGAIN, "none is left")
+        return works(*given, **named)
+
+    async def run() -> None:
+        file = os.memfd_create("model")
+        os.write(file, zoo.dense())
+        pool = WorkerPool(WorkerOptions(sandbox=SandboxMode.OFF))
+        nothing: Any = lambda *_: None  # noqa: E731 - ignores all arguments
+        instance = ModelInstance(
+            pool,
+            LoadOrder(name="dense"),
+            file,
+            lanes=2,
+            load_s=60,
+            statistics=Statistics(),
+            output_bytes=lambda rows: 1024,
+            changed=nothing,
+            returned=nothing,
+            ran=nothing,
+        )
+        await instance.start()
+        assert instance.pid is not None
+        monkeypatch.setattr(place, name, fails)
+        os.kill(instance.pid, signal.SIGKILL)
+        async with asyncio.timeout(120):
+            while instance.is_ready or len(failed) < 7:
+                await asyncio.sleep(0.001)
+            while not instance.is_ready:
+                assert not instance.has_given_up
+                await asyncio.sleep(0.01)
+        assert instance.take_lane() is not None
+        assert instance.take_lane() is not None
+        await instance.close()
+        pool.close()
+        os.close(file)
+
+    asyncio.run(run())
