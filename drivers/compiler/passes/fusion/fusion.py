@@ -205,7 +205,8 @@ class _Fusion:
         reading = [rearranged(each, kernel, storing) for each in readers]
         saved = evaluation_cost(kernel) - evaluation_cost(storing)
         saved += sum(map(self._arranged_cost, readers)) - sum(map(self._arranged_cost, reading))
-        if saved <= 0:
+        pairs = zip((kernel, *readers), (storing, *reading), strict=True)
+        if saved <= 0 or not all(self._keeps_rows((before,), after) for before, after in pairs):
             return value
         del self._kernels[value]
         self._kernels[arranged] = storing
@@ -294,7 +295,11 @@ class _Fusion:
         if self._is_row_wise is None or producer.requirements or producer.output in self._stored:
             return False
         readers = (self._kernels[output] for output in self._readers[producer.output])
-        return all(_reduces_once_per_row(producer, each) for each in (reader, *readers))
+        if not all(_reduces_once_per_row(producer, each) for each in (reader, *readers)):
+            return False
+        # What is going to be stored in another order has no rows.
+        loaded = (self._kernels.get(value) for each in (producer, reader) for value in each.inputs)
+        return all(each is None or each is producer or self._free_order(each) is None for each in loaded)
 
     def _keeps_rows(self, kernels: Iterable[Kernel], joined: Kernel) -> bool:
         """Returns True if the kernel still computes each reduction once per row."""

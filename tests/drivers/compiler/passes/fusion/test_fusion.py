@@ -24,6 +24,7 @@ from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import depth, walk
 from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.compiler.passes.fusion.evaluation_cost import memory_order
 from neurald.drivers.compiler.passes.fusion.fusion import IsRowWise, fuse
 from neurald.drivers.compiler.passes.fusion.kernel_joining import guarded
 
@@ -542,6 +543,30 @@ def test_values_are_stored_in_the_order_of_what_they_load() -> None:
     products = [builder.matrix_product(half, builder.weights(4, 16)) for half in halves]
     found = fused(builder.finish(*products))
     assert all(kernel.shape[0] != 32 for kernel in found.kernels)
+
+
+def test_rows_of_what_is_stored_in_another_order_are_reduced_once() -> None:
+    builder = GraphBuilder()
+    image = builder.matrix_product(builder.input(600, 8), builder.weights(16, 8))
+    pixels = axis(600, "r")
+    # Instance normalisation of channels that come first, although they are stored last.
+    means = builder.compute(
+        (16,), lambda c: reduce(ReductionOp.SUM, (pixels,), load(image, (pixels, c))) * (1 / 600)
+    )
+    centred = builder.compute((16, 600), lambda c, p: load(image, (p, c)) - load(means, (c,)))
+    squares = builder.compute(
+        (16,),
+        lambda c: reduce(ReductionOp.SUM, (pixels,), load(centred, (c, pixels)) * load(centred, (c, pixels))),
+    )
+    scaled = builder.compute(
+        (16, 600), lambda c, p: load(centred, (c, p)) * apply(Op.RSQRT, load(squares, (c,)))
+    )
+    back = builder.compute((600, 16), lambda p, c: load(scaled, (c, p)))
+    graph = builder.finish(builder.matrix_product(back, builder.weights(4, 16)))
+    found = fused(
+        graph, is_row_wise=lambda kernel: kernel.row_axes is not None and memory_order(kernel) is None
+    )
+    assert [kernel.shape for kernel in found.kernels if kernel.has_reduction] == [(16,), (16,)]
 
 
 def test_reductions_are_not_moved_into_parts_of_a_contraction() -> None:
