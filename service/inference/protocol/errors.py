@@ -10,6 +10,7 @@ class Status(enum.Enum):
 
     INVALID = enum.auto()
     NOT_FOUND = enum.auto()
+    EXISTS = enum.auto()
     UNAVAILABLE = enum.auto()
     EXHAUSTED = enum.auto()
     TOO_LARGE = enum.auto()

@@ -45,6 +45,7 @@ _STREAM_DEPTH: Final = 16
 _CODES: Final = {
     Status.INVALID: grpc.StatusCode.INVALID_ARGUMENT,
     Status.NOT_FOUND: grpc.StatusCode.NOT_FOUND,
+    Status.EXISTS: grpc.StatusCode.ALREADY_EXISTS,
     Status.UNAVAILABLE: grpc.StatusCode.UNAVAILABLE,
     Status.EXHAUSTED: grpc.StatusCode.RESOURCE_EXHAUSTED,
     Status.TOO_LARGE: grpc.StatusCode.RESOURCE_EXHAUSTED,

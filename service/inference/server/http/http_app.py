@@ -61,7 +61,8 @@ _CODES: Final = {
     Status.UNAUTHENTICATED: 401,
     Status.FORBIDDEN: 403,
     Status.NOT_FOUND: 404,
-    # As Triton does, whose clients do not expect 413.
+    # As Triton does, whose clients do not expect 409 and 413.
+    Status.EXISTS: 400,
     Status.TOO_LARGE: 400,
     Status.EXHAUSTED: 503,
     Status.UNAVAILABLE: 503,

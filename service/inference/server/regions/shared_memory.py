@@ -245,7 +245,7 @@ class SharedMemoryRegions:
         if not name or len(name) > _MAX_NAME:
             raise ServiceError(Status.INVALID, f"a region has a name of 1 to {_MAX_NAME} characters")
         if name in self._regions:
-            raise ServiceError(Status.INVALID, f"shared memory region {quoted(name)} already in manager")
+            raise ServiceError(Status.EXISTS, f"shared memory region {quoted(name)} already in manager")
         if len(self._regions) >= _MAX_REGIONS:
             raise ServiceError(Status.EXHAUSTED, f"{_MAX_REGIONS} regions are registered already")
         if key.lstrip("/").startswith(_RESERVED):

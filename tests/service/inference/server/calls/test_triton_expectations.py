@@ -458,8 +458,10 @@ def test_regions_that_do_not_fit(serving: Serving) -> None:
                     with pytest.raises(InferenceServerException, match=message):
                         client.register_system_shared_memory("r", key, 8)
                 client.register_system_shared_memory("r", "/nd_regions", 64)
-                with pytest.raises(InferenceServerException, match="'r' already in manager"):
+                with pytest.raises(InferenceServerException, match="'r' already in manager") as exists:
                     client.register_system_shared_memory("r", "/nd_regions", 64)
+                expected = "StatusCode.ALREADY_EXISTS" if module is triton_grpc else "400"
+                assert exists.value.status() == expected
                 tensor = module.InferInput("x", [1, 4], "FP32")
                 tensor.set_shared_memory("r", 16)
                 output = module.InferRequestedOutput("y")
