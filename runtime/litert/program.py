@@ -142,7 +142,7 @@ def _installed(name: str) -> importlib.machinery.ModuleSpec | None:
 
 def _add_package(name: str, modules: Mapping[str, tuple[str, ...]]) -> None:
     """Adds a package with neurald's modules; others come from the installed one, if any."""
-    package = ModuleType(name)
+    package = _new_module(name, is_package=True)
     package.__version__ = _VERSION  # type: ignore[attr-defined]
     installed = _installed(name)
     package.__path__ = list(installed.submodule_search_locations or ()) if installed else []
@@ -153,9 +153,17 @@ def _add_package(name: str, modules: Mapping[str, tuple[str, ...]]) -> None:
         sys.modules[module.__name__] = module
 
 
+def _new_module(name: str, *, is_package: bool = False) -> ModuleType:
+    """Returns an empty module that programs find, as those that exist on disk."""
+    module = ModuleType(name)
+    # Programs ask for it to choose one of the packages that are installed.
+    module.__spec__ = importlib.machinery.ModuleSpec(name, None, is_package=is_package)
+    return module
+
+
 def _module(name: str, names: Sequence[str]) -> ModuleType:
     """Returns a module with neurald's classes, which are imported when they are first used."""
-    module = ModuleType(name)
+    module = _new_module(name)
 
     def read(attribute: str) -> Any:
         if attribute not in names:
@@ -173,7 +181,7 @@ def _add_tensorflow() -> None:
     path = ""
     for name in (_TENSORFLOW, "lite", "python"):
         parent, path = path, f"{path}.{name}".lstrip(".")
-        module = sys.modules[path] = ModuleType(path)
+        module = sys.modules[path] = _new_module(path, is_package=True)
         module.__path__ = []
         if parent:
             setattr(sys.modules[parent], name, module)
@@ -200,7 +208,11 @@ class _TensorFlowFinder(importlib.abc.MetaPathFinder):
         if fullname != _TENSORFLOW:
             return None
         sys.meta_path.remove(self)
-        spec = _installed(_TENSORFLOW)
+        try:
+            spec = _installed(_TENSORFLOW)
+        finally:
+            # A program that only asks whether there is TensorFlow may import it later.
+            sys.meta_path.insert(0, self)
         if spec is not None and spec.loader is not None:
             spec.loader = _TensorFlowLoader(spec.loader)
         return spec

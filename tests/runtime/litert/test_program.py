@@ -72,6 +72,27 @@ def test_a_program(tmp_path: Path, imports: str) -> None:
     assert run(tmp_path, "-c", _PROGRAM.format(imports=imports), "m.tflite").stdout == found.stdout
 
 
+_CHOICE = """
+from importlib.util import find_spec
+for name in (
+    "ai_edge_litert", "ai_edge_litert.interpreter", "ai_edge_litert.compiled_model",
+    "tflite_runtime", "tflite_runtime.interpreter",
+    "tensorflow", "tensorflow.lite", "tensorflow.lite.python.interpreter",
+):
+    found = find_spec(name)
+    print(found.name, found.submodule_search_locations is not None)
+"""
+
+
+def test_programs_find_the_packages_before_they_import_one(tmp_path: Path) -> None:
+    found = run(tmp_path, "-c", _CHOICE)
+    assert found.stderr == ""
+    lines = [line.split() for line in found.stdout.splitlines()]
+    assert len(lines) == 8
+    for name, is_package in lines:
+        assert is_package == str(not name.endswith(("interpreter", "model"))), name
+
+
 def test_the_text_of_a_program(tmp_path: Path) -> None:
     (tmp_path / "helper.py").write_text("VALUE = 7\n")
     text = (
@@ -134,6 +155,7 @@ def test_an_installed_package_is_replaced_in_other_processes(tmp_path: Path) -> 
     (installed / "tensorflow/lite/__init__.py").write_text("from . import experimental\nInterpreter = None\n")
     folder.mkdir()
     imports = (
+        "from importlib.util import find_spec\nassert find_spec('tensorflow')\n"
         "import tensorflow as tf\nassert tf.VALUE == 7\n"
         "from tensorflow.lite.python.interpreter import Interpreter as third\n"
         "from ai_edge_litert.interpreter import Interpreter\nassert third is tf.lite.Interpreter is Interpreter"
