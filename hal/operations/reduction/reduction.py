@@ -18,6 +18,8 @@ from neurald.hal.operations.machinery.definition import Check, Definition
 from neurald.hal.operations.machinery.rules import data_rows, resolve_axes, same_scale
 from neurald.hal.operations.machinery.signature import Form, Row, scalar, tensor
 
+_INT32 = -1 << 31, (1 << 31) - 1
+
 
 def _form(keep_dims: OperandType) -> Form:
     ranks = (0, 4)
@@ -65,7 +67,11 @@ def _mean(call: Call) -> tuple[Array, ...]:
 
 def quantized_mean(total: Array, count: int, operand: Operand, output: Operand) -> Array:
     """Requantises means, given sums of `count` differences from the zero point."""
-    return saturate(multiply(total, *mean_multiplier(count, operand, output)) + output.zero_point, output)
+    mantissa, exponent = mean_multiplier(count, operand, output)
+    if exponent > 0:
+        # Shifts to the left saturate to 32 bits, but longer sums overflow in them.
+        total = np.clip(total, *_INT32)
+    return saturate(multiply(total, mantissa, exponent) + output.zero_point, output)
 
 
 def mean_multiplier(count: int, operand: Operand, output: Operand) -> tuple[int, int]:

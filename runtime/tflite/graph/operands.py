@@ -130,6 +130,11 @@ def to_operand(tensor: Tensor, dimensions: Dimensions, lifetime: Lifetime) -> Op
     if len(tensor.shape) > MAX_RANK:
         raise UnsupportedFeature(f"{tensor} has rank {len(tensor.shape)}; at most {MAX_RANK} is supported")
     operand_type, quantization = _type(tensor)
+    channels = quantization if quantization is not None and len(quantization.scales) > 1 else None
+    if channels is not None and tensor.data is None and lifetime is not Lifetime.SUBGRAPH_INPUT:
+        raise UnsupportedFeature(
+            f"{tensor} has a scale for each channel; only constants and inputs of a graph may have them"
+        )
     location = None
     if tensor.data is not None:
         offset, length = tensor.data
@@ -141,7 +146,6 @@ def to_operand(tensor: Tensor, dimensions: Dimensions, lifetime: Lifetime) -> Op
             )
         location = Location(pool=0, offset=offset, length=length)
         dimensions, lifetime = tensor.shape, Lifetime.CONSTANT_POOL
-    channels = quantization if quantization is not None and len(quantization.scales) > 1 else None
     single = quantization if channels is None else None
     operand = Operand(
         type=operand_type,
@@ -169,11 +173,15 @@ def _type(tensor: Tensor) -> tuple[OperandType, Quantization | None]:
         raise UnsupportedFeature(f"{tensor} has type {tensor.type_name}, which is not supported")
     quantization = tensor.quantization() or _UNSCALED
     if len(quantization.scales) > 1:
-        if tensor.type not in _BYTES or tensor.data is None:
+        if tensor.type not in _BYTES:
             raise UnsupportedFeature(
-                f"{tensor} has a scale for each channel; only INT8, INT4 and INT2 constants may have them"
+                f"{tensor} has a scale for each channel; only INT8, INT4 and INT2 tensors may have them"
             )
         if any(quantization.zero_points):
+            if tensor.data is None:
+                raise UnsupportedFeature(
+                    f"{tensor} has a zero point other than 0 for a channel; only constants may have them"
+                )
             return OperandType.TENSOR_FLOAT32, None
         return OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL, quantization
     return quantized, quantization

@@ -10,6 +10,7 @@ from neurald.drivers.compiler.ir.extents.extent import Extent
 from neurald.drivers.compiler.ir.op import ReductionOp, reduction_identity
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.compiler.lowering.arithmetic.gemmlowp import saturate32
 from neurald.drivers.compiler.lowering.arithmetic.quantized import fixed_point, saturate
 from neurald.drivers.compiler.lowering.convolution.weighted_sum import largest
 from neurald.drivers.compiler.lowering.elementwise.pointwise import widen
@@ -56,8 +57,7 @@ def lower_mean(call: Call, builder: Builder, axes: tuple[int, ...]) -> Value:
     if is_quantized(output):
         multiplier = mean_multiplier(count, operand, output)
         is_long = count * largest(operand) >= 1 << 31
-        if is_long and multiplier[1] > 0:
-            raise Unsupported(f"the sum of {count} quantised values may exceed 32 bits, and is multiplied")
+        is_shifted_left = multiplier[1] > 0
         mantissa, exponent = (constant(part, Scalar.INT32) for part in multiplier)
 
         # To subtract the zero points at once is cheaper.
@@ -66,7 +66,13 @@ def lower_mean(call: Call, builder: Builder, axes: tuple[int, ...]) -> Value:
 
         def requantized(total: Expression) -> Expression:
             rest = total - count * operand.zero_point if is_plain else total
-            mean = _long_product(rest, *multiplier) if is_long else fixed_point(rest, mantissa, exponent)
+            if is_long and is_shifted_left:
+                # Larger sums saturate in the shift, too.
+                mean = fixed_point(saturate32(rest), mantissa, exponent)
+            elif is_long:
+                mean = _long_product(rest, *multiplier)
+            else:
+                mean = fixed_point(rest, mantissa, exponent)
             return saturate(mean + output.zero_point, output)
 
         return reduce_dimensions(

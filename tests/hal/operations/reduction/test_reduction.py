@@ -118,6 +118,14 @@ def test_means_of_many_elements(value: int, count: int) -> None:
     assert abs(result.item() - value * 0.999) <= 0.75
 
 
+@sweep("ratio", [2.0**16, 2.0**30, 2.0**40])
+@sweep("value", [-32768, 0, 32767])
+def test_means_of_many_elements_that_are_multiplied(value: int, ratio: float) -> None:
+    kind = OperandType.TENSOR_QUANT16_SYMM
+    arguments = [given(kind, np.full(1 << 17, value, np.int16), ratio), ints(0), *scalars(1)]
+    assert evaluate(TFLITE_MEAN, arguments, wanted(kind, 1.0)).item() == value
+
+
 FOLDS: dict[OperationType, Callable[[list[float]], float]] = {
     OperationType.REDUCE_ALL: all,
     OperationType.REDUCE_ANY: any,

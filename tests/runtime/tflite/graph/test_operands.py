@@ -24,9 +24,9 @@ def tensor(*arguments: Any, **fields: Any) -> Tensor:
     return TfliteFile(memoryview(file.build())).subgraph(0).tensors[0]
 
 
-def operand(*arguments: Any, **fields: Any) -> Operand:
+def operand(*arguments: Any, lifetime: Lifetime = Lifetime.SUBGRAPH_INPUT, **fields: Any) -> Operand:
     source = tensor(*arguments, **fields)
-    return to_operand(source, input_dimensions(source), Lifetime.SUBGRAPH_INPUT)
+    return to_operand(source, input_dimensions(source), lifetime)
 
 
 @sweep(
@@ -75,6 +75,18 @@ def test_a_constant_of_several_scales() -> None:
     assert made.lifetime is Lifetime.CONSTANT_POOL
 
 
+def test_an_input_of_several_scales() -> None:
+    made = operand((2, 3), "INT8", scale=(0.5, 0.25, 2), quantized_dimension=1)
+    assert made.type is OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL
+    assert made.channel_quant == ChannelQuant(dimension=1, scales=(0.5, 0.25, 2.0))
+    assert (made.dimensions, made.lifetime) == ((2, 3), Lifetime.SUBGRAPH_INPUT)
+
+
+def test_a_result_of_several_scales_is_unsupported() -> None:
+    with pytest.raises(UnsupportedFeature, match="only constants and inputs of a graph may have them"):
+        operand((2,), "INT8", lifetime=Lifetime.TEMPORARY_VARIABLE, scale=(1, 2))
+
+
 def test_the_axis_of_a_single_scale_is_ignored() -> None:
     made = operand((1, 3), "INT8", data=np.arange(3), scale=(0.5,), zero_point=3, quantized_dimension=9)
     assert made.type is OperandType.TENSOR_QUANT8_ASYMM_SIGNED
@@ -97,7 +109,7 @@ def test_the_location_of_constants(name: str, shape: tuple[int, ...]) -> None:
         ({"type_": 99}, "type 99"),
         ({"is_sparse": True}, "is sparse and no constant"),
         ({"shape": (1,) * 17}, "rank 17"),
-        ({"type_": "INT8", "scale": (1, 2)}, "a scale for each channel"),
+        ({"type_": "INT8", "scale": (1, 2), "zero_point": (0, 1)}, "a zero point other than 0 for a channel"),
         ({"type_": "UINT8", "scale": (1, 2), "data": b"ab"}, "a scale for each channel"),
         ({"type_": "INT16", "scale": (1, 2), "data": b"abcd"}, "a scale for each channel"),
     ],

@@ -1,8 +1,7 @@
 import math
 
 import numpy as np
-import pytest
-from support.compiler.lowering_beside_reference import close, expect_same, lowered_all
+from support.compiler.lowering_beside_reference import close, expect_same
 from support.operations.single_operation import (
     FLOAT_TYPES,
     QUANT8_TYPES,
@@ -14,7 +13,6 @@ from support.operations.single_operation import (
 )
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.ir.builder import Unsupported
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
 
@@ -95,8 +93,12 @@ def test_means_whose_sums_may_exceed_32_bits(count: int, offset: int, scale: flo
     expect_same(OperationType.TFLITE_MEAN, inputs, wanted(kind, scale))
 
 
-def test_such_a_mean_that_is_multiplied_is_refused() -> None:
+@sweep("factor", [2.0**15, 2.0**16, 2.0**30, 2.0**40])
+@sweep("count", [70_001, 1 << 17])
+def test_such_means_that_are_multiplied(count: int, factor: float) -> None:
     kind = OperandType.TENSOR_QUANT16_SYMM
-    inputs = [given(kind, np.zeros(70_001, np.int16), 2.0**40), ints(0), *scalars(1)]
-    with pytest.raises(Unsupported, match="may exceed 32 bits, and is multiplied"):
-        lowered_all(OperationType.TFLITE_MEAN, inputs, wanted(kind, 1.0, rank=1))
+    values = np.zeros((4, count), np.int16)
+    values[0, ::10_000], values[1], values[2] = 1, 32767, -32768
+    values[3, 0], values[3, 1] = 1, -3
+    inputs = [given(kind, values, factor), ints(1), *scalars(1)]
+    expect_same(OperationType.TFLITE_MEAN, inputs, wanted(kind, 1.0))

@@ -1,14 +1,17 @@
 """Weighted sums without an operation of Android, or with one of another name."""
 
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 from support.models.whole_model import run_references
 from support.tflite.operator import Load, fixed, random, shaped, types
+from support.tflite.results import DTYPES, run_with_kernels
 from support.tflite.weights import CHANNEL_SCALES, random_bytes
 
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.operations.machinery.call import Array
 
 
 @pytest.mark.parametrize("code", ["CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV"])
@@ -48,3 +51,38 @@ def test_16_bit_activations(load: Load, code: str, bias_type: str, *, has_bias: 
     expected = np.clip(totals * (0.5 * np.array(CHANNEL_SCALES)) / 200, -32768, 32767)
     (result,) = run_references(model, x)
     assert np.abs(result.reshape(-1, 3) - expected).max() < 1.6
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        *product(("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"), ("INT8", "INT16", "FLOAT32")),
+        *product(["TRANSPOSE_CONV"], ("INT8", "INT16")),
+    ],
+)
+def test_weights_with_scales_per_channel_that_are_an_input(load: Load, code: str, kind: str) -> None:
+    weights, x = random_bytes(3, 1, 1, 3), np.random.default_rng(2).integers(-128, 128, (1, 2, 2, 3))
+    options: dict[str, Any] = {"StrideW": 1, "StrideH": 1}
+    if code == "DEPTHWISE_CONV_2D":
+        weights, options["DepthMultiplier"] = weights[:1], 1
+    elif code == "FULLY_CONNECTED":
+        weights, options = weights.reshape(3, 3), {}
+    form = {"scale": CHANNEL_SCALES, "quantized_dimension": 3 if code == "DEPTHWISE_CONV_2D" else 0}
+    scale = {} if kind == "FLOAT32" else {"scale": 0.5}
+    bias = fixed([10, -20, 30], {"INT8": "INT32", "INT16": "INT64"}.get(kind, kind))
+    names = {"FULLY_CONNECTED": "FullyConnected", "TRANSPOSE_CONV": "TransposeConv"}
+    name = names.get(code) or ("Conv2D" if code == "CONV_2D" else "DepthwiseConv2D")
+
+    def run(matrix: dict[str, Any], *arrays: Array) -> Array:
+        inputs = [shaped(1, 2, 2, 3, type_=kind, **scale), matrix, bias]
+        if code == "TRANSPOSE_CONV":
+            inputs = [fixed([1, 2, 2, 3], "INT32"), matrix, inputs[0], bias]
+            arrays = arrays[::-1]
+        result = shaped(0, type_=kind, **({"scale": 90.0} if scale else {}))
+        return run_with_kernels(load(code, inputs, result, f"{name}Options", **options), *arrays)
+
+    x, fed = x.astype(DTYPES[kind]), weights.astype(np.int8)
+    expected = run(fixed(weights, "INT8", **form), x)
+    assert np.unique(expected).size > 3
+    found = run(shaped(*weights.shape, type_="INT8", **form), x, fed)
+    np.testing.assert_array_equal(found, expected)
