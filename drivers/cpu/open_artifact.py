@@ -45,7 +45,8 @@ def read_open_artifact(artifact: Artifact) -> OpenArtifact:
     """
     stored = content_of(artifact, _MAGIC, _Stored, "a model of the CPU driver with open dimensions")
     constants = np.frombuffer(artifact.data[0].view(), np.uint8)
-    check_executable(stored.opened.template, constants.nbytes)
+    sets_lengths = bool(stored.opened.sizings)
+    check_executable(stored.opened.template, constants.nbytes, sets_lengths=sets_lengths)
     stored.opened.check()
     return OpenArtifact(
         opened=stored.opened,

@@ -97,8 +97,8 @@ REFUSED: tuple[Known, ...] = (
         operators=("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "DEQUANTIZE", "QUANTIZE"),
         forms=r".*(by channel|by int8)",
         message="has a scale for each channel",
-        what="per-channel scales of a tensor that is not a constant, or of UINT8",
-        why="Converters write per-channel scales only for constant INT8 weights.",
+        what="per-channel scales of a result of an operator, or of UINT8",
+        why="Converters write per-channel scales only for INT8 weights, which are constants or inputs.",
     ),
     Known(
         operators=("CONV_2D", "FULLY_CONNECTED"),

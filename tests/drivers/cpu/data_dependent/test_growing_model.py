@@ -887,3 +887,20 @@ def test_a_long_axis_takes_no_memory_for_others(monkeypatch: pytest.MonkeyPatch,
         assert found.shape == lengths
         assert (found == 7).all()
     assert 0 < max(taken) < 1 << 28
+
+
+@pytest.mark.parametrize("shape", [(4, 3, 5), (40, 30, 50), (1, 0, 7)])
+def test_reshapes_of_open_inputs_to_shapes_that_are_inputs(shape: tuple[int, ...]) -> None:
+    """The number of bytes that a copy is compiled for may be larger than the buffers."""
+    file = TfliteModel()
+    graph = file.subgraph()
+    value = graph.tensor((1, 1, 1), shape_signature=(-1, -1, -1))
+    wanted = graph.tensor((2,), "INT32")
+    result = graph.tensor((1, 1), shape_signature=(-1, -1))
+    graph.operator("RESHAPE", (value, wanted), (result,), "ReshapeOptions")
+    graph.inputs, graph.outputs = (value, wanted), (result,)
+    compilation = nd.CompilationBuilder(nd.load_tflite(file.build()), [CpuDevice()]).finish()
+    array = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    for lengths in ([shape[2], shape[0] * shape[1]], [shape[0] * shape[1] * shape[2], 1]):
+        (found,) = compilation.run(array, np.array(lengths, np.int32))
+        np.testing.assert_array_equal(found, array.reshape(lengths))
