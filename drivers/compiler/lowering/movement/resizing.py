@@ -21,7 +21,7 @@ from neurald.drivers.compiler.ir.expression import (
     maximum,
     minimum,
 )
-from neurald.drivers.compiler.ir.extents.extent import has_extents
+from neurald.drivers.compiler.ir.extents.extent import estimate, has_extents
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
@@ -40,6 +40,8 @@ AxisInterpolation: TypeAlias = tuple[Positions, Positions, Positions]
 
 #: Longest axis whose indices have 16 bits.
 _MAX_SHORT = 1 << 16
+#: How many times as wide as the image a result must be for `weighted_rows` to pay.
+_MIN_WIDENING = 2
 
 
 class Neighbours(Struct, frozen=True, kw_only=True):
@@ -156,6 +158,40 @@ def interpolated(
     return along_height(columns.lower) * (one - columns.weight) + along_height(columns.upper) * columns.weight
 
 
+def widens(width: int, result: int) -> bool:
+    """Returns True if several columns of the result use each element of a row of the image."""
+    return estimate(result) >= _MIN_WIDENING * estimate(width)
+
+
+def weighted_rows(builder: Builder, source: Value, height: int, rows: AxisInterpolation, one: int) -> Value:
+    """Returns an image interpolated along height alone, in the type of the weights, and stored.
+
+    The elements of its rows are adjacent, and each is weighted once. `along_width` then gives the
+    results of `interpolated`.
+
+    Args:
+        height: the number of rows of the result.
+        one: a weight of 1.
+    """
+    batches, length, width, channels = source.shape
+
+    def body(*at: Expression) -> Expression:
+        down = neighbours_of(builder, rows, length, at[1])
+        first, second = (
+            load(source, (at[0], row, *at[2:])).to(down.weight.type) for row in (down.lower, down.upper)
+        )
+        return first * (one - down.weight) + second * down.weight
+
+    return builder.compute((batches, height, width, channels), body, is_stored=True)
+
+
+def along_width(image: Value, at: tuple[Expression, ...], columns: Neighbours, one: int) -> Expression:
+    """Interpolates along width between the two columns that enclose an element of the result."""
+    batch, row, _, channel = at
+    first, second = (load(image, (batch, row, column, channel)) for column in (columns.lower, columns.upper))
+    return first * (one - columns.weight) + second * columns.weight
+
+
 def lower_nearest(call: Call, builder: Builder) -> tuple[Value, ...]:
     """Lowers RESIZE_NEAREST_NEIGHBOR."""
     source = to_nhwc(builder, builder.value(call, "input"), is_nchw(call))
@@ -185,15 +221,16 @@ def lower_bilinear(call: Call, builder: Builder) -> tuple[Value, ...]:
         for length, result in zip((height, width), size, strict=True)
     )
 
+    is_widened = widens(width, size[1])
+    image = weighted_rows(builder, source, size[0], rows, 1) if is_widened else source
+
     def body(*at: Expression) -> Expression:
-        value = interpolated(
-            source,
-            at,
-            neighbours_of(builder, rows, height, at[1]),
-            neighbours_of(builder, columns, width, at[2]),
-            Scalar.FLOAT32,
-            1,
-        )
+        across = neighbours_of(builder, columns, width, at[2])
+        if is_widened:
+            value = along_width(image, at, across, 1)
+        else:
+            down = neighbours_of(builder, rows, height, at[1])
+            value = interpolated(source, at, down, across, Scalar.FLOAT32, 1)
         if not is_quantized(output):
             return value.to(source.type)
         low, high = map(float, quantized_limits(output))

@@ -1,29 +1,28 @@
 """Lowers TFLite's RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR."""
 
-from collections.abc import Iterator, Sequence
 from functools import reduce
 from operator import add
 
 import numpy as np
 
 from neurald.drivers.compiler.ir.builder import Builder
-from neurald.drivers.compiler.ir.expression import Expression, apply, clamp, constant, index, load, maximum
+from neurald.drivers.compiler.ir.expression import Expression, apply, clamp, index, load, maximum
 from neurald.drivers.compiler.ir.extents.extent import Extent, estimate
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.machinery.layout import from_nhwc, to_nhwc
-from neurald.drivers.compiler.lowering.machinery.reduced_axes import divide_rounded
 from neurald.drivers.compiler.lowering.movement.resizing import (
     AxisInterpolation,
-    indices_of,
+    along_width,
     interpolated,
     is_open,
     lower_bilinear,
     lower_nearest,
     neighbour_positions,
     neighbours_of,
-    weights_of,
+    weighted_rows,
+    widens,
 )
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
@@ -49,8 +48,17 @@ def _bilinear(call: Call, builder: Builder) -> tuple[Value, ...]:
     rows, columns = (
         positions(call, builder, length, result) for length, result in zip((height, width), size, strict=True)
     )
-    if _has_short_rows(source, size):
-        result = _by_rows(builder, source, size, rows, columns)
+    has_short_rows = _has_short_rows(source, size)
+    if is_unsigned and has_short_rows:
+        result = _unsigned_by_rows(builder, source, size, rows, columns)
+    elif not is_unsigned and (has_short_rows or widens(width, size[1])):
+        image = weighted_rows(builder, source, size[0], rows, ONE)
+
+        def across(*at: Expression) -> Expression:
+            total = along_width(image, at, neighbours_of(builder, columns, width, at[2]), ONE)
+            return _rounded(total, source.type)
+
+        result = builder.compute((batches, *size, channels), across)
     else:
         blend = _unsigned if is_unsigned else _signed
         result = builder.compute(
@@ -66,7 +74,7 @@ def _has_short_rows(source: Value, size: tuple[int, int]) -> bool:
     return source.type.size_bytes == 1 and is_short and estimate(width) <= _MAX_SHRINK * estimate(size[1])
 
 
-def _by_rows(
+def _unsigned_by_rows(
     builder: Builder,
     source: Value,
     size: tuple[int, int],
@@ -75,32 +83,25 @@ def _by_rows(
 ) -> Value:
     """Weights whole rows of the image, which are adjacent, before columns are chosen.
 
-    The results are those of `_signed` and `_unsigned`: sums of integers, and of floats in the same
-    order.
+    The results are those of `_unsigned`: sums of floats in the same order.
     """
     batches, height, width, channels = source.shape
-    is_unsigned = source.type is Scalar.UINT8
-    one, shape = 1 if is_unsigned else ONE, (batches, size[0], width, channels)
-
-    def weighted(at: Sequence[Expression]) -> Iterator[Expression]:
-        down = neighbours_of(builder, rows, height, at[1])
-        for row, weight in ((down.lower, one - down.weight), (down.upper, down.weight)):
-            yield load(source, (at[0], row, *at[2:])).to(weight.type) * weight
+    shape = (batches, size[0], width, channels)
 
     def end(number: int) -> Value:
-        return builder.compute(shape, lambda *at: tuple(weighted(at))[number], is_stored=True)
+        def weighted(*at: Expression) -> Expression:
+            down = neighbours_of(builder, rows, height, at[1])
+            row = (down.lower, down.upper)[number]
+            share = (1 - down.weight, down.weight)[number]
+            return load(source, (at[0], row, *at[2:])).to(Scalar.FLOAT32) * share
 
-    if is_unsigned:
-        ends = [end(0), end(1)]
-    else:
-        ends = [builder.compute(shape, lambda *at: add(*weighted(at)), is_stored=True)]
+        return builder.compute(shape, weighted, is_stored=True)
 
-    lower, upper = (indices_of(builder, each, width) for each in columns[:2])
-    weights = weights_of(builder, columns[2])
+    ends = end(0), end(1)
 
     def body(*at: Expression) -> Expression:
-        weight = load(weights, at[2:3])
-        sides = (lower(at[2]), one - weight), (upper(at[2]), weight)
+        across = neighbours_of(builder, columns, width, at[2])
+        sides = (across.lower, 1 - across.weight), (across.upper, across.weight)
         parts = [load(each, (*at[:2], column, at[3])) * share for column, share in sides for each in ends]
         return _rounded(reduce(add, parts), source.type)
 
@@ -177,7 +178,9 @@ def _unsigned(
 def _rounded(total: Expression, kind: Scalar) -> Expression:
     """Rounds a weighted sum of elements of a type."""
     if kind is not Scalar.UINT8:
-        return divide_rounded(total, constant(ONE * ONE, total.type)).to(kind)
+        # Ties are away from zero. ONE is a power of 2.
+        sign = total >> (8 * total.type.size_bytes - 1)
+        return ((total + (ONE * ONE // 2) + sign) >> (2 * (ONE.bit_length() - 1))).to(kind)
     rounded = apply(Op.FLOOR, total + 0.5)
     return clamp(rounded, 0.0, float(np.iinfo(np.uint8).max)).to(kind)
 

@@ -45,7 +45,8 @@ def test_android(operation: OperationType, size: tuple[int, int], flags: tuple[b
 @sweep("flags", FLAGS)
 @sweep("size", SIZES)
 def test_tflite(size: tuple[int, int], flags: tuple[bool, bool]) -> None:
-    # Bytes of few channels are weighted by rows first, unless the image shrinks much.
+    # Bytes of few channels are weighted by rows first, unless the image shrinks much, and others
+    # where the result is twice as wide.
     shapes = (2, 5, 7, 3), (1, 3, 60, 1), (1, 5, 7, 9)
     for kind, shape in (
         *product(QUANT8_TYPES, shapes),
