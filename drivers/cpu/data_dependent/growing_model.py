@@ -1,6 +1,5 @@
 """A model compiled as a whole in which lengths change while it runs, such as a list that grows."""
 
-import ctypes
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -109,11 +108,7 @@ class GrowingModel(CpuPreparedModel):
             return self.on_references(request, options)
         outputs = _Outputs(self, request)
         results: list[ExecutionResult] = []
-
-        def receive(shapes: Sequence[tuple[int, ...]], addresses: Sequence[int]) -> None:
-            results.append(outputs.write(shapes, addresses))
-
-        binding = self._binding_of(request, receive)
+        binding = self._binding_of(request, outputs, results)
         asked, taken = time.monotonic_ns(), list[int]()
         try:
             self.native.run(binding, options.deadline_s, options.cancellation, taken, options.loop_timeout_s)
@@ -133,12 +128,8 @@ class GrowingModel(CpuPreparedModel):
 
         def execute(cancellation: Cancellation) -> ExecutionResult:
             results: list[ExecutionResult] = []
-
-            def receive(shapes: Sequence[tuple[int, ...]], addresses: Sequence[int]) -> None:
-                results.append(outputs.write(shapes, addresses))
-
             try:
-                run(binding_of(request, receive), None, cancellation)
+                run(binding_of(request, outputs, results), None, cancellation)
             except LengthsRefused:
                 raise OpFailed("its code is not valid for the lengths that it has found") from None
             if not results[-1].is_sufficient:
@@ -148,34 +139,36 @@ class GrowingModel(CpuPreparedModel):
         return execute
 
     def _binding_of(
-        self,
-        request: Request,
-        receive: Callable[[Sequence[tuple[int, ...]], Sequence[int]], None],
+        self, request: Request, outputs: "_Outputs", results: list[ExecutionResult]
     ) -> GrowingBinding:
+        """Returns the binding of a request, which appends the execution's result to `results`."""
+
+        def receive(shapes: Sequence[tuple[int, ...]]) -> Sequence[int] | None:
+            result = outputs.result(shapes)
+            results.append(result)
+            return outputs.addresses if result.is_sufficient else None
+
         inputs = [
             (address_of(request, argument, size), size)
             for size, argument in zip(self._input_sizes, request.inputs, strict=True)
         ]
-        return GrowingBinding(inputs=inputs, lengths=self._lengths, receive=receive)
+        return GrowingBinding(
+            inputs=inputs, lengths=self._lengths, receive=receive, is_apart=outputs.are_apart
+        )
 
     def create_short_execution(self, request: Request) -> ShortExecution | None:
         """See `CallsDirectly.create_short_execution`."""
         if self._is_refused or any(argument.pool is None for argument in request.inputs):
             return None
-        arguments = (*request.inputs, *request.outputs)
-        addresses = [address_of(request, each, each.length) for each in arguments]
-        ranges = sorted(
-            (address, address + each.length) for address, each in zip(addresses, arguments, strict=True)
-        )
-        # Outputs are written before it is known whether they have the same sizes as before.
-        if any(end > start for (_, end), (start, _) in pairwise(ranges)):
-            return None
-        inputs, targets = addresses[: len(request.inputs)], addresses[len(request.inputs) :]
-        call = self.native.growing_call(self._lengths)
         outputs = _Outputs(self, request)
+        # Outputs are written before it is known whether they have the same sizes as before.
+        if not outputs.are_apart:
+            return None
+        inputs = [address_of(request, each, each.length) for each in request.inputs]
+        call = self.native.growing_call(self._lengths)
         if call is None or not outputs.result(call.expected_shapes()).is_sufficient:
             return None
-        call.bind(inputs, targets)
+        call.bind(inputs, outputs.addresses)
         if not is_short(call.time_ns, factor=_LONGER):
             return None
         run, write, shapes = call.run, call.write, call.shapes
@@ -278,30 +271,30 @@ def model_of_parts(model: Model, graphs: Sequence[Sequence[Step]]) -> GrowingMod
 
 
 class _Outputs:
-    """The outputs of a request, and the results for their shapes. Thread-safe."""
+    """The outputs of a request, and the results for their shapes. Thread-safe.
+
+    Attributes:
+        addresses: where they are.
+        are_apart: whether they overlap neither each other nor inputs.
+    """
 
     def __init__(self, model: GrowingModel, request: Request) -> None:
         self._kinds = [port.operand.type for port in model.native.executable.outputs]
         self._lengths = [argument.length for argument in request.outputs]
-        self._addresses = [address_of(request, argument, argument.length) for argument in request.outputs]
-        self._last: tuple[Sequence[tuple[int, ...]], ExecutionResult, list[int]] | None = None
+        arguments = (*request.outputs, *request.inputs)
+        addresses = [address_of(request, argument, argument.length) for argument in arguments]
+        ranges = sorted(
+            (address, address + each.length) for address, each in zip(addresses, arguments, strict=True)
+        )
+        self.are_apart: Final = all(end <= start for (_, end), (start, _) in pairwise(ranges))
+        self.addresses: Final = addresses[: len(request.outputs)]
+        self._last: tuple[Sequence[tuple[int, ...]], ExecutionResult] | None = None
 
     def result(self, shapes: Sequence[tuple[int, ...]]) -> ExecutionResult:
         """Returns the result for these shapes; the same object as long as they stay the same."""
-        return self._described(shapes)[0]
-
-    def write(self, shapes: Sequence[tuple[int, ...]], addresses: Sequence[int]) -> ExecutionResult:
-        """Copies outputs to the memory of the request, if all fit; returns the result."""
-        result, sizes = self._described(shapes)
-        if result.is_sufficient:
-            for target, address, size in zip(self._addresses, addresses, sizes, strict=True):
-                ctypes.memmove(target, address, size)
-        return result
-
-    def _described(self, shapes: Sequence[tuple[int, ...]]) -> tuple[ExecutionResult, list[int]]:
         last = self._last
         if last is not None and last[0] == shapes:
-            return last[1:]
+            return last[1]
         outputs = [OutputShape(dimensions=shape) for shape in shapes]
         sizes = [output.size_bytes(kind) or 0 for output, kind in zip(outputs, self._kinds, strict=True)]
         result = ExecutionResult(
@@ -310,5 +303,5 @@ class _Outputs:
                 for shape, size, length in zip(shapes, sizes, self._lengths, strict=True)
             )
         )
-        self._last = shapes, result, sizes
-        return result, sizes
+        self._last = shapes, result
+        return result

@@ -94,6 +94,11 @@ class OpenExecutable(OpenStep, frozen=True, array_like=True, kw_only=True):
         """Returns the shapes of the outputs for these lengths."""
         return self._shapes(self.outputs, lengths)
 
+    def output_sizes(self, lengths: Sequence[int]) -> list[int]:
+        """Returns the sizes in bytes of the outputs for these lengths."""
+        numbers = self.program.at(lengths, [port.size_bytes for port in self.outputs])
+        return [numbers[port.size_bytes] for port in self.outputs]
+
     def largest_value(self, capacities: Sequence[int]) -> float:
         """Returns the largest value's bytes for lengths up to these; infinity beyond all limits."""
         numbers = self.program.largest(capacities)

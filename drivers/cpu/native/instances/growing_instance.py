@@ -15,6 +15,7 @@ from msgspec import Struct
 from neurald.drivers.compiler.ir.string_references import is_string
 from neurald.drivers.cpu.native.instances.growing_call import GrowingCall
 from neurald.drivers.cpu.native.instances.instance import Instance, LengthsRefused
+from neurald.drivers.cpu.native.instances.placed_outputs import PlacedOutputs, placed_outputs
 from neurald.drivers.cpu.native.instances.strings import first_reference
 from neurald.drivers.cpu.native.objects.llvm import LoadedCode
 from neurald.drivers.cpu.native.programs.step_program import STOPPED, TIMED_OUT
@@ -38,8 +39,8 @@ _FIRST_CAPACITY: Final = 32
 _FIRST_BYTES: Final = 16 << 20
 #: Memory that a value may have for larger lengths than it needs.
 _UNUSED_BYTES: Final = 64 << 20
-#: Maximum number of sets of lengths of which the shapes of outputs are kept.
-_MAX_KNOWN_SHAPES: Final = 64
+#: Maximum number of sets of lengths of which the shapes and sizes of outputs are kept.
+_MAX_KNOWN_OUTPUTS: Final = 64
 #: Minimum capacity of a short call, which else is twice the length of the last execution.
 _SHORT_CAPACITY: Final = 8
 
@@ -50,12 +51,16 @@ class GrowingBinding(Struct, frozen=True, kw_only=True, eq=False):
     Attributes:
         inputs: address and size of each input.
         lengths: those of the inputs, for each symbol of the step; 0 for others.
-        receive: gets the shape of each output, and the address where it is until `receive` returns.
+        receive: gets the shape of each output once it is known, and returns the addresses of memory
+            for them; None if the outputs are not wanted.
+        is_apart: whether this memory never overlaps that of inputs or other outputs, so that it may
+            be written while inputs are still read.
     """
 
     inputs: Sequence[tuple[int, int]]
     lengths: Sequence[int]
-    receive: Callable[[Sequence[tuple[int, ...]], Sequence[int]], None]
+    receive: Callable[[Sequence[tuple[int, ...]]], Sequence[int] | None]
+    is_apart: bool
 
 
 class ArraysBinding:
@@ -86,13 +91,12 @@ class ArraysBinding:
             inputs=[(each.ctypes.data, each.nbytes) for each in self._inputs],
             lengths=self._lengths,
             receive=self._receive,
+            is_apart=True,
         )
 
-    def _receive(self, shapes: Sequence[tuple[int, ...]], addresses: Sequence[int]) -> None:
-        for dtype, shape, address in zip(self._dtypes, shapes, addresses, strict=True):
-            result = np.empty(shape, dtype)
-            ctypes.memmove(result.ctypes.data, address, result.nbytes)
-            self.results.append(result)
+    def _receive(self, shapes: Sequence[tuple[int, ...]]) -> Sequence[int]:
+        self.results += [np.empty(shape, dtype) for dtype, shape in zip(self._dtypes, shapes, strict=True)]
+        return [each.ctypes.data for each in self.results]
 
 
 class GrowingInstance:
@@ -109,13 +113,14 @@ class GrowingInstance:
         self._memory = code, constants, team
         self._capacities = [_FIRST_CAPACITY] * self._symbols
         self._sizings = frozenset(opened.sizings)
+        self._placed = placed_outputs(opened)
         self._grown: Grown = opened.grown(self._capacities)
         while self._grown.executable.arena_bytes > _FIRST_BYTES and max(self._capacities) > 1:
             self._capacities = [capacity // 2 for capacity in self._capacities]
             self._grown = opened.grown(self._capacities)
         self._instance: Instance = self._make(self._grown)
-        #: Shapes of the outputs, by the lengths.
-        self._known_shapes: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
+        #: Shapes and sizes in bytes of the outputs, by the lengths.
+        self._known_outputs: dict[tuple[int, ...], tuple[list[tuple[int, ...]], list[int]]] = {}
         #: Stops `run`.
         self.cancellation: Final = Cancellation()
 
@@ -134,12 +139,19 @@ class GrowingInstance:
         self._instance.extents[: self._symbols] = binding.lengths
         self._set_capacities()
         self._bind(binding)
-        position = 0
+        position, count = 0, len(self._opened.template.instructions)
+        placed = self._placed if binding.is_apart else None
+        end = count if placed is None else placed.position
+        targets: Sequence[int] | None = None
         while True:
             instance = self._instance
-            position, reported = instance.run_from(position, *limits)
-            if position == len(self._opened.template.instructions):
+            position, reported = instance.run_between(position, end, *limits)
+            if position == count:
                 break
+            if position == end:
+                targets, end = binding.receive(self._outputs()[0]), count
+                self._place(targets)
+                continue
             if position & (STOPPED | TIMED_OUT):
                 return instance.stopped(position)
             call = instance.call_at(position)
@@ -152,10 +164,27 @@ class GrowingInstance:
                 raise LengthsRefused
             self._grow(position)
             self._bind(binding, copies=False)
-        outputs = self._grown.executable.outputs
-        addresses = [instance.arena + (port.offset or 0) for port in outputs]
-        binding.receive(self._output_shapes(), addresses)
+        if placed is None:
+            targets = binding.receive(self._outputs()[0])
+        if targets is not None:
+            self._copy_outputs(targets, placed)
         return None
+
+    def _place(self, targets: Sequence[int] | None) -> None:
+        """Lets the step write outputs to these addresses, or into the arena."""
+        instance, outputs = self._instance, self._grown.executable.outputs
+        assert self._placed is not None  # noqa: S101 - the caller has looked
+        for number, arguments in enumerate(self._placed.arguments):
+            own = instance.arena + (outputs[number].offset or 0)
+            for argument in arguments:
+                instance.bind_argument(argument, own if targets is None else targets[number])
+
+    def _copy_outputs(self, targets: Sequence[int], placed: PlacedOutputs | None) -> None:
+        """Copies the outputs that the step has not written elsewhere."""
+        _, sizes = self._outputs()
+        for number, (target, port) in enumerate(zip(targets, self._grown.executable.outputs, strict=True)):
+            if placed is None or not placed.arguments[number]:
+                ctypes.memmove(target, self._instance.arena + (port.offset or 0), sizes[number])
 
     def call(self, lengths: Sequence[int], earlier: GrowingCall | None = None) -> GrowingCall:
         """Returns a call with memory of its own for executions like the last one.
@@ -181,14 +210,15 @@ class GrowingInstance:
         found: list[int] = self._instance.extents[: self._symbols].tolist()
         return found
 
-    def _output_shapes(self) -> list[tuple[int, ...]]:
-        """Returns the shapes of the outputs for the current lengths."""
+    def _outputs(self) -> tuple[list[tuple[int, ...]], list[int]]:
+        """Returns the shapes and sizes in bytes of the outputs for the current lengths."""
         lengths = tuple(self._lengths())
-        found = self._known_shapes.get(lengths)
+        found = self._known_outputs.get(lengths)
         if found is None:
-            if len(self._known_shapes) >= _MAX_KNOWN_SHAPES:
-                self._known_shapes.clear()
-            found = self._known_shapes[lengths] = self._opened.output_shapes(lengths)
+            if len(self._known_outputs) >= _MAX_KNOWN_OUTPUTS:
+                self._known_outputs.clear()
+            found = self._opened.output_shapes(lengths), self._opened.output_sizes(lengths)
+            self._known_outputs[lengths] = found
         return found
 
     def _set_capacities(self) -> None:

@@ -302,10 +302,10 @@ class Instance:
         """Sets the address of an argument, numbered over all calls, then all instructions."""
         self._records.bind_argument(number, address)
 
-    def run_from(
-        self, position: int, cancellation: int, deadline_ns: int, loop_timeout_ns: int
+    def run_between(
+        self, position: int, end: int, cancellation: int, deadline_ns: int, loop_timeout_ns: int
     ) -> tuple[int, int]:
-        """Runs the step from an instruction on; see `run`.
+        """Runs the step from an instruction on, up to another one; see `run`.
 
         Returns:
             The position where it ended, see `neurald_run`, and what the call there reports, or 0.
@@ -313,11 +313,10 @@ class Instance:
         if self._forks != process.forks:
             self._after_fork()
         self._limit(cancellation, deadline_ns, loop_timeout_ns)
-        self._records.begin_at(position)
-        if self._run(self._no_words):
-            return self._records.count, 0
+        self._records.run_between(position, end)
+        self._run(self._no_words)
         result = self._call.result
-        if result >= self._records.count or self._records.program[result].opcode is not Opcode.CALL:
+        if result >= end or self._records.program[result].opcode is not Opcode.CALL:
             return result, 0
         return result, self._statuses[self._records.program[result].number]
 

@@ -317,9 +317,9 @@ class StepRecords:
         """Sets the cancellation's address, the deadline and the loop timeout of the next runs."""
         self.words[_CANCELLATION : _LOOP_TIMEOUT + 1] = array.array(WORD, limits)
 
-    def begin_at(self, position: int) -> None:
-        """Sets the position of the first record to run."""
-        self.words[_FIRST] = position
+    def run_between(self, position: int, end: int) -> None:
+        """Sets the position of the first record to run, and the end of the records to run."""
+        self.words[_FIRST], self.words[_COUNT] = position, end
 
     def bind_argument(self, number: int, address: int) -> None:
         """Sets the address of an argument, numbered over all calls, then all instructions."""
