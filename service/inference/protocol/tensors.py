@@ -243,8 +243,8 @@ def checked_shape(name: str, shape: "list[int] | tuple[int, ...]") -> tuple[int,
     if len(shape) > MAX_RANK or any(length < 0 for length in shape):
         raise ServiceError(
             Status.INVALID,
-            f"input {quoted(name)} has a shape of {len(shape)} lengths, which begins with "
-            f"{list(shape[:MAX_RANK])}; up to {MAX_RANK} that are not negative are expected",
+            f"input {quoted(name)} has the shape {list(shape[:MAX_RANK])}, of {len(shape)} lengths; up to {MAX_RANK} "
+            "that are not negative are expected",
         )
     count = math.prod(shape)
     if count > _MAX_ELEMENTS or any(length > _MAX_ELEMENTS for length in shape):

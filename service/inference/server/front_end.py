@@ -39,6 +39,7 @@ from neurald.service.inference.server.lane_listener import LaneListener
 from neurald.service.inference.server.regions.region_calls import RegionCalls
 from neurald.service.inference.server.regions.shared_memory import SharedMemoryRegions
 from neurald.service.inference.server.settings import ServiceSettings
+from neurald.service.inference.server.started_threads import started_threads
 from neurald.service.inference.server.tracing.traces import RequestTraces
 from neurald.service.manager.state import ServiceStatus
 from neurald.service.sandbox.temporary_directory import remove_abandoned
@@ -84,9 +85,10 @@ class FrontEnd:
             report: the function that is called whenever the state of the service has changed.
 
         Raises:
-            Error: it cannot listen, or a setting is not valid.
+            Error: it cannot listen, a setting is not valid, or its threads cannot be started.
         """
         settings = self._settings
+        asyncio.get_running_loop().set_default_executor(started_threads())
         async with contextlib.AsyncExitStack() as cleanup:
             collector = GarbageCollector()
             cleanup.enter_context(collector.full_collections_on_demand())
