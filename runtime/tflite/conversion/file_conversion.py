@@ -63,8 +63,9 @@ def _convert(
         )
     else:
         if name not in file.signatures:
-            known = ", ".join(shown(key) for key in sorted(file.signatures)) or "none"
-            raise BadData(f"there is no signature {shown(name)}; there are: {known}")
+            keys = ", ".join(shown(key) for key in sorted(file.signatures))
+            known = f"there are: {keys}" if keys else "the file has none, and is run without the name of one"
+            raise BadData(f"there is no signature {shown(name)}; {known}")
         entry = file.signatures[name]
         source = importer.subgraph(entry.subgraph)
         inputs, outputs = _entry_tensors(entry, source, f"signature {shown(name)}")
