@@ -2,15 +2,18 @@
 
 Its front end and the worker of the model that is asked must not grow, see `faults.soak.soak`.
 Clients use every way in: messages of gRPC and HTTP, a stream, system shared memory, and a lane.
+They rest while memory is measured: messages that are under way, of which there are more or fewer,
+take several times as much as the growth that must not be.
 """
 
+import contextlib
 import json
 import queue
 import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -41,6 +44,10 @@ class _Load:
         self.wrong: list[str] = []
         self.done = threading.Event()
         self._lock = threading.Lock()
+        #: Protects and signals how many calls are under way, and whether more may begin.
+        self._turn = threading.Condition()
+        self._calls = 0
+        self._rests = False
         self._threads = [threading.Thread(target=self._use, args=each) for each in ways.items()]
         for thread in self._threads:
             thread.start()
@@ -52,13 +59,40 @@ class _Load:
                 for _ in range(200):
                     if self.done.is_set():
                         break
-                    began = time.monotonic()
-                    try:
-                        is_right = np.array_equal(call(_X).reshape(-1), _X.reshape(-1))
-                        self.note(name, "" if is_right else f"{name}: a wrong result")
-                    except (InferenceServerException, nd.Error, queue.Empty) as error:
-                        self.note(name, f"{name}: {error}")
+                    with self.under_way():
+                        began = time.monotonic()
+                        try:
+                            is_right = np.array_equal(call(_X).reshape(-1), _X.reshape(-1))
+                            self.note(name, "" if is_right else f"{name}: a wrong result")
+                        except (InferenceServerException, nd.Error, queue.Empty) as error:
+                            self.note(name, f"{name}: {error}")
                     time.sleep((time.monotonic() - began) * (1 - LOAD) / LOAD)
+
+    @contextlib.contextmanager
+    def under_way(self) -> Iterator[None]:
+        """Makes the block a call, which begins when clients do not rest."""
+        with self._turn:
+            self._turn.wait_for(lambda: not self._rests)
+            self._calls += 1
+        try:
+            yield
+        finally:
+            with self._turn:
+                self._calls -= 1
+                self._turn.notify_all()
+
+    @contextlib.contextmanager
+    def at_rest(self) -> Iterator[None]:
+        """Makes clients rest during the block, which begins when no call is under way."""
+        with self._turn:
+            self._rests = True
+            self._turn.wait_for(lambda: not self._calls)
+        try:
+            yield
+        finally:
+            with self._turn:
+                self._rests = False
+                self._turn.notify_all()
 
     def note(self, name: str, wrong: str = "") -> None:
         """Counts a call, or what was wrong with it."""
@@ -82,8 +116,9 @@ def _churn(load: _Load, address: str) -> None:
             try:
                 client.unload_model("other")
                 load.done.wait(_CHURN_S)
-                client.load_model("other")
-                client.infer("other", [tensor])
+                with load.under_way():
+                    client.load_model("other")
+                    client.infer("other", [tensor])
                 load.note("loaded")
             except InferenceServerException as error:
                 load.note("loaded", f"load and unload: {error}")
@@ -116,7 +151,7 @@ def soak_service(seconds: float, *, most_per_hour: float = MOST_PER_HOUR, flat: 
             churn.start()
             try:
                 (worker,) = service.model("same").processes
-                samples = sampled({"front end": service.process.pid, "worker": worker}, seconds)
+                samples = sampled({"front end": service.process.pid, "worker": worker}, seconds, load.at_rest)
             finally:
                 load.end()
                 churn.join(120)

@@ -13,7 +13,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
@@ -200,15 +201,26 @@ def left(pid: int, before: Held) -> list[str]:
         time.sleep(0.05)
 
 
-def sampled(watched: dict[str, int], seconds: float) -> dict[str, list[Sample]]:
-    """Samples processes for this many seconds; stops early if one of them ends."""
+def sampled(
+    watched: dict[str, int],
+    seconds: float,
+    at_rest: Callable[[], AbstractContextManager[object]] = nullcontext,
+) -> dict[str, list[Sample]]:
+    """Samples processes for this many seconds; stops early if one of them ends.
+
+    Args:
+        watched: their process IDs.
+        seconds: the duration.
+        at_rest: makes clients rest for a block in which samples are taken.
+    """
     samples: dict[str, list[Sample]] = {who: [] for who in watched}
     period_s = min(5.0, max(0.05, seconds / 200))
     began = time.monotonic()
     while (now := time.monotonic() - began) < seconds:
         try:
-            for who, pid in watched.items():
-                samples[who].append(Sample.of(pid, now))
+            with at_rest():
+                for who, pid in watched.items():
+                    samples[who].append(Sample.of(pid, now))
         except (OSError, KeyError):
             break
         time.sleep(period_s)
