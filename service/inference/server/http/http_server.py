@@ -151,6 +151,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._fault: _HeadFault | None = None
         self._linger: asyncio.TimerHandle | None = None
         self._discarded_bytes = 0
+        #: Whether there is no room for this connection.
+        self._is_too_many = False
         #: How much of the head has arrived, and how much of that is parsed.
         self._head_bytes = self._parsed_bytes = 0
         self._is_in_head = True
@@ -174,7 +176,7 @@ class BoundedProtocol(HttpToolsProtocol):
             if not each._is_asked():
                 each.transport.close()
                 return
-        self.limit_concurrency = 0
+        self._is_too_many = True
 
     def _is_asked(self) -> bool:
         """Returns whether something has arrived that was not read yet."""
@@ -240,7 +242,7 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         self._fault = fault
         self._head_timer.cancel()
-        self.logger.warning("Invalid HTTP request received: %s", fault)
+        self.logger.warning("a request over HTTP is refused: %s", fault)
         arriving = self._events
         if arriving is not None and arriving in self._unanswered and not arriving.is_complete:
             # It is this one that is refused. The rest of its body does not come any more.
@@ -307,6 +309,11 @@ class BoundedProtocol(HttpToolsProtocol):
             if self.parser.get_method() == b"CONNECT":
                 raise _HeadFault(HTTPStatus.NOT_IMPLEMENTED, "tunnels (CONNECT) are not supported")
             return
+        if self._is_too_many:
+            raise _HeadFault(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                f"there are {self.config.limit_concurrency} connections with requests already; try again later",
+            )
         self._is_in_head = False
         self._head_timer.cancel()
         events = RequestEvents(self.flow)

@@ -171,3 +171,29 @@ def test_heads_that_come_late_are_answered_if_they_have_begun(
         assert statuses_and_error(received)[0] == statuses
     else:
         assert received == b""
+
+
+async def beyond_limit() -> bytes:
+    """Returns what the client of a connection receives for which there is no room."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = HttpServer(echo, listener, connections=1, drain_s=1, tls=None)
+    await server.start()
+    busy_reader, busy = await asyncio.open_connection(*listener.getsockname())
+    busy.write(_POST + b"Content-Length: 5\r\n\r\nhel")
+    while not any(each._unanswered for each in server.server_state.connections):  # type: ignore[union-attr]
+        await asyncio.sleep(0.01)
+    reader, writer = await asyncio.open_connection(*listener.getsockname())
+    writer.write(_POST + b"Content-Length: 500000\r\n\r\n" + b"a" * 500_000)
+    found = await asyncio.wait_for(reader.read(), 10)
+    busy.write(b"lo")
+    assert b"hello" in await asyncio.wait_for(busy_reader.read(4096), 10)
+    for each in (busy, writer):
+        each.close()
+    await server.stop()
+    return found
+
+
+def test_one_connection_too_many_is_told_so() -> None:
+    statuses, error = statuses_and_error(asyncio.run(beyond_limit()))
+    assert statuses == [503]
+    assert "1 connections" in error
