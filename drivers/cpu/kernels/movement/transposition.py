@@ -3,6 +3,9 @@
 Square blocks are read in rows of 16 bytes. Rows of several blocks share a register, and halves of
 registers are interleaved repeatedly. Each pass rotates the bits of an element's row and column by
 one, until rows and columns are swapped and a register holds neighbours in the output.
+
+If the last axis of the output is shorter than a block, its elements are moved as one: they are
+interleaved when they are read, if they are far apart in the source.
 """
 
 import math
@@ -35,7 +38,10 @@ _RUN_BYTES = (2, 4, 8)
 
 
 class _Movement(Struct, frozen=True, kw_only=True):
-    """A transposing movement of elements, or of short runs of elements that stay together.
+    """A transposing movement of elements, or of short runs of elements.
+
+    The elements of a run are neighbours in the output. In the source they are neighbours, too, or
+    are in different planes.
 
     Attributes:
         axes: those of the kernel, split and joined, but that of a run.
@@ -43,8 +49,12 @@ class _Movement(Struct, frozen=True, kw_only=True):
         size_bytes: the size of an element or run.
         alignment: the alignment of the elements, in bytes.
         near: the axis along which the source is contiguous; the output is along the last one.
+        unit_bytes: the unit of offsets and strides in the source: the size of an element or run, or
+            of an element of a run from several planes.
         offset: the offset of the first element in the source.
-        strides: the strides of the source by axis, in elements or runs.
+        strides: the strides of the source by axis.
+        planes: the number of planes.
+        plane_stride: the distance between planes.
     """
 
     axes: tuple[Axis, ...]
@@ -52,8 +62,11 @@ class _Movement(Struct, frozen=True, kw_only=True):
     size_bytes: int
     alignment: int
     near: Axis
+    unit_bytes: int
     offset: int
     strides: dict[Axis, int]
+    planes: int = 1
+    plane_stride: int = 0
 
     @property
     def rows(self) -> int:
@@ -61,7 +74,7 @@ class _Movement(Struct, frozen=True, kw_only=True):
         return _ROW_BYTES // self.size_bytes
 
     def output_strides(self) -> dict[Axis, int]:
-        """Returns the strides of the output by axis, in elements."""
+        """Returns the strides of the output by axis, in elements or runs."""
         lengths = [each.extent for each in self.axes]
         return {each: math.prod(lengths[number + 1 :]) for number, each in enumerate(self.axes)}
 
@@ -83,11 +96,12 @@ def routine(kernel: Kernel, target: Target) -> Routine | None:
     writer.write()
     # An instruction per register and pass, and as much for loading and storing.
     registers = kernel.output.size_bytes / (joined * _ROW_BYTES)
+    loading = joined * (2 * movement.planes - 1)
     return Routine(
         text=function_text(code, arguments),
         arguments=arguments,
         work_items=writer.work_items,
-        cost_ns=cost_ns(registers * (joined + 2 + writer.passes), arguments),
+        cost_ns=cost_ns(registers * (loading + 2 + writer.passes), arguments),
         declarations=frozenset(code.declarations),
         label=f"transposed, {joined * movement.rows} by {movement.rows} elements at once",
         operations=kernel.operations,
@@ -108,14 +122,18 @@ def _movement(kernel: Kernel) -> _Movement | None:
         return None
     first, size_bytes = offset.constant if isinstance(offset, Linear) else 0, load.type.size_bytes
     axes, run = kernel.axes, kernel.axes[-1]
-    length = run.extent
-    if strides.get(run) == 1 and length * size_bytes in _RUN_BYTES and len(axes) > 1:
+    length, unit_bytes, planes = run.extent, size_bytes, 1
+    is_run = length * size_bytes in _RUN_BYTES and length > 1 and len(axes) > 1
+    if is_run and strides.get(run) == 1:
         # Runs along the last axis, such as the two parts of a complex number, are like elements.
         others = {each: stride for each, stride in strides.items() if each is not run}
         if any(stride % length for stride in (first, *others.values())):
             return None
         strides = {each: stride // length for each, stride in others.items()}
         axes, first, size_bytes = axes[:-1], first // length, size_bytes * length
+        unit_bytes = size_bytes
+    elif is_run and run in strides:
+        axes, size_bytes, planes = axes[:-1], size_bytes * length, length
     near = next((each for each, stride in strides.items() if stride == 1), None)
     if near is None or near is axes[-1]:
         return None
@@ -125,8 +143,11 @@ def _movement(kernel: Kernel) -> _Movement | None:
         size_bytes=size_bytes,
         alignment=load.type.size_bytes,
         near=near,
+        unit_bytes=unit_bytes,
         offset=first,
         strides=strides,
+        planes=planes,
+        plane_stride=strides[run] if planes > 1 else 0,
     )
 
 
@@ -207,16 +228,17 @@ class _TransposeWriter:
     def _move(self, at: Sequence[str], along: str, column: str, joined: int) -> None:
         """Moves the columns of a tile, of joined blocks."""
         code, movement, size = self._code, self._movement, self._movement.size_bytes
+        unit = movement.unit_bytes
         last, near, rows = movement.axes[-1], movement.near, movement.rows
         written_strides, strides = movement.output_strides(), movement.strides
         positions = [*zip(self._others, at, strict=True), (last, along), (near, column)]
-        read = [multiple(code, index, size * strides.get(each, 0)) for each, index in positions]
+        read = [multiple(code, index, unit * strides.get(each, 0)) for each, index in positions]
         written = [multiple(code, index, size * written_strides[each]) for each, index in positions]
-        source = address(code, self._source, *read, str(size * movement.offset))
+        source = address(code, self._source, *read, str(unit * movement.offset))
         target = address(code, "%a0", *written)
         for start in range(0, self._columns, rows):
-            block = address(code, source, str(start * size))
-            columns = self._transposed(block, size * strides.get(last, 0), joined)
+            block = address(code, source, str(start * unit))
+            columns = self._transposed(block, unit * strides.get(last, 0), joined)
             for number, register in enumerate(columns, start):
                 place = address(code, target, str(number * size * written_strides[near]))
                 kind = self._kind(joined * rows)
@@ -249,11 +271,11 @@ class _TransposeWriter:
 
     def _register(self, source: str, row: int, stride_bytes: int, joined: int) -> str:
         """Loads a row of all joined blocks."""
-        code, rows, alignment = self._code, self._movement.rows, self._movement.alignment
-        parts = []
-        for block in range(joined):
-            at = address(code, source, str((block * rows + row) * stride_bytes))
-            parts.append(code.fresh(f"load {self._kind(rows)}, ptr {at}, align {alignment}"))
+        code, rows = self._code, self._movement.rows
+        parts = [
+            self._row(address(code, source, str((block * rows + row) * stride_bytes)))
+            for block in range(joined)
+        ]
         length = rows
         while len(parts) > 1:
             kind, length = self._kind(length), 2 * length
@@ -263,6 +285,25 @@ class _TransposeWriter:
                 for first, second in zip(parts[::2], parts[1::2], strict=True)
             ]
         return parts[0]
+
+    def _row(self, source: str) -> str:
+        """Loads a row of a block: elements or runs."""
+        code, movement, rows = self._code, self._movement, self._movement.rows
+        bits, parts, length = 8 * movement.unit_bytes, [], rows
+        for plane in range(movement.planes):
+            at = address(code, source, str(plane * movement.plane_stride * movement.unit_bytes))
+            parts.append(code.fresh(f"load <{rows} x i{bits}>, ptr {at}, align {movement.alignment}"))
+        if len(parts) == 1:
+            return parts[0]
+        while len(parts) > 1:
+            kind, half = f"<{length} x i{bits}>", len(parts) // 2
+            mask = ", ".join(f"i32 {lane}, i32 {lane + length}" for lane in range(length))
+            length *= 2
+            parts = [
+                code.fresh(f"shufflevector {kind} {first}, {kind} {second}, <{length} x i32> <{mask}>")
+                for first, second in zip(parts[:half], parts[half:], strict=True)
+            ]
+        return code.fresh(f"bitcast <{length} x i{bits}> {parts[0]} to {self._kind(rows)}")
 
     def _interleaved(self, first: str, second: str, lanes: list[int], count: int) -> str:
         """Interleaves the given lanes of two registers."""

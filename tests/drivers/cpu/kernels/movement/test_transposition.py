@@ -27,6 +27,9 @@ SHAPES = (
     ((3, 40, 18), (2, 0, 1)),
     ((2, 17, 3, 40), (0, 3, 2, 1)),
     ((5, 4, 16, 2), (3, 1, 2, 0)),
+    ((2, 37, 75), (2, 1, 0)),
+    ((4, 30, 70), (2, 1, 0)),
+    ((8, 3, 28, 17), (3, 2, 1, 0)),
 )
 
 pytestmark = pytest.mark.parametrize("target", DIFFERENT, ids=lambda target: target.name)
@@ -93,3 +96,23 @@ def test_other_kernels_have_no_routine(target: Target) -> None:
     assert transposition.routine(doubled, target) is None
     assert transposition.routine(transposed((64, 3), (1, 0), Scalar.FLOAT32)[0], target) is None
     assert transposition.routine(transposed((64, 64), (0, 1), Scalar.FLOAT32)[0], target) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "length"),
+    [(Scalar.INT8, 2), (Scalar.BOOL, 4), (Scalar.UINT8, 8), (Scalar.INT16, 4), (Scalar.FLOAT32, 2)],
+)
+def test_runs_from_several_planes(kind: Scalar, length: int, target: Target) -> None:
+    """The last axis of the output is shorter than a block, and moves elements between planes."""
+    source = Value((length + 3, 40, 50), kind)
+    output = Value((41, 33, length), kind)
+    axes = tuple(axis(each) for each in output.shape)
+    at = (axes[2] + 2, axes[1] + 7, axes[0] + 5)
+    routine = routine_for(Kernel(output=output, axes=axes, body=load(source, at)), target)
+    assert routine is not None
+    assert routine.label.startswith("transposed")
+    values = generator.integers(0, 2 if kind is Scalar.BOOL else 120, source.shape).astype(kind.dtype)
+    result, status = run(routine, {source: values}, target, splits=[routine.work_items // 3])
+    assert not status
+    expected = values[2 : 2 + length, 7:40, 5:46].transpose(2, 1, 0)
+    np.testing.assert_array_equal(result.reshape(expected.shape), expected)
