@@ -9,12 +9,11 @@ authentication code, without which results of other code could be passed off as 
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from neurald._module_finder import read_file
 from neurald.hal.cache.file import read_small, write_small
 from neurald.hal.cache.secret import MAC_BYTES, authentication_code, installation_secret, secret_owner
 from neurald.hal.digests import are_equal, hex_digest_of, new_digest
@@ -32,6 +31,10 @@ _ROOT = Path(__file__).parent.parent.parent
 _FILES = (".py", ".ll")
 #: Length of a digest in hexadecimal digits.
 _DIGITS = 16
+#: Room for a file that is read; nearly all are smaller.
+_READ_BYTES = 1 << 16
+#: The states of as many files are digested at once.
+_STATES_AT_ONCE = 64
 _PURPOSE = b"sources digest"
 _MAX_FILE_BYTES = 1 << 10
 
@@ -72,14 +75,16 @@ def digest_of_directory(root: Path, folders: Iterable[str], scans: "dict[str, _S
         scans: what has been found in folders of the directory so far; gets what is found.
     """
     files = _files(root, folders, {} if scans is None else scans)
-    state = hex_digest_of("".join(files.values()).encode())
+    paths = sorted(files)
+    state = _state_digest(paths, files)
     # A driver's process cannot check what an application's has authenticated.
     place = f"{root}\0{folders}\0{secret_owner()}"
     memory = cache_directory() / "sources" / _hexadecimal(place.encode())
     known = _recall(memory, state)
     if known:
         return known
-    digest = _content_digest((path, partial(read_file, f"{root}/{path}")) for path in files)
+    reader = _FileReader()
+    digest = _content_digest((path, partial(reader.read, f"{root}/{path}")) for path in paths)
     # Files that were written since they were examined have another state, so it is no problem if
     # this is the digest of what was written.
     _remember(memory, state, digest)
@@ -100,7 +105,7 @@ def digest_of_resources(root: "Traversable", folders: Iterable[str]) -> str:
 
 
 def _files(root: Path, folders: Iterable[str], scans: "dict[str, _Scan]") -> dict[str, str]:
-    """Returns the state of each file, by its path relative to `root`, sorted by path."""
+    """Returns the state of each file, by its path relative to `root`."""
     found: dict[str, str] = {}
     pending = list(folders)
     while pending:
@@ -114,7 +119,19 @@ def _files(root: Path, folders: Iterable[str], scans: "dict[str, _Scan]") -> dic
         scan = _scan(root, path, scans)
         found.update(scan.files)
         pending += scan.folders
-    return dict(sorted(found.items()))
+    return found
+
+
+def _state_digest(paths: Sequence[str], states: Mapping[str, str]) -> str:
+    """Returns the digest of the states of files.
+
+    All of them at once would take several times the memory of the states.
+    """
+    digest = new_digest()
+    for first in range(0, len(paths), _STATES_AT_ONCE):
+        part = paths[first : first + _STATES_AT_ONCE]
+        digest.update("".join([f"{path}\0{states[path]}\0" for path in part]).encode())
+    return digest.hexdigest()
 
 
 def _scan(root: Path, folder: str, scans: "dict[str, _Scan]") -> "_Scan":
@@ -144,13 +161,43 @@ class _Scan:
                 if not entry.is_dir():
                     status = entry.stat()
                     self.files[path] = (
-                        f"{path}\0{status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}\0"
+                        f"{status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
                     )
                 elif entry.name != "__pycache__":
                     self.folders.append(path)
 
 
-def _content_digest(contents: Iterable[tuple[str, Callable[[], bytes]]]) -> str:
+class _FileReader:
+    """Reads one file after another into the same memory.
+
+    Hundreds of files, each in memory of its own, would leave as many holes of different sizes in
+    the memory of the process.
+    """
+
+    def __init__(self) -> None:
+        self._memory = memoryview(bytearray(_READ_BYTES))
+
+    def read(self, path: str) -> memoryview:
+        """Returns the content of a file, until the next one is read.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            size = 0
+            while count := os.readv(descriptor, [self._memory[size:]]):
+                size += count
+                if size == len(self._memory):
+                    larger = memoryview(bytearray(2 * size))
+                    larger[:size] = self._memory
+                    self._memory = larger
+        finally:
+            os.close(descriptor)
+        return self._memory[:size]
+
+
+def _content_digest(contents: Iterable[tuple[str, Callable[[], bytes | memoryview]]]) -> str:
     digest = new_digest()
     for path, read in contents:
         content = read()

@@ -12,9 +12,9 @@ A daemon that closes its end no longer wants an answer. Jobs that an application
 exits have no answer: they say where the result is kept (`Keep`).
 """
 
+import _socket
 import os
 import resource
-import socket
 import struct
 from collections.abc import Sequence
 from typing import TypeVar
@@ -163,7 +163,7 @@ class CompileProgress(msgspec.Struct, frozen=True, array_like=True):
     percent: int
 
 
-def send_message(connection: socket.socket, message: msgspec.Struct, memories: Sequence[Memory]) -> None:
+def send_message(connection: _socket.socket, message: msgspec.Struct, memories: Sequence[Memory]) -> None:
     """Sends a `CompileJob` or a `CompileReply`, and the memories that are not empty.
 
     Raises:
@@ -176,7 +176,7 @@ def send_message(connection: socket.socket, message: msgspec.Struct, memories: S
     for start in range(0, len(sent), _MAX_DESCRIPTORS):
         part = sent[start : start + _MAX_DESCRIPTORS]
         packet = _MEMORIES.pack(_MEMORIES_KIND, len(sent) - start, head.size)
-        connection.sendmsg([packet], rights([memory.fd for memory in part]), socket.MSG_NOSIGNAL)
+        connection.sendmsg([packet], rights([memory.fd for memory in part]), _socket.MSG_NOSIGNAL)
 
 
 def shareable(memory: Memory) -> SharedMemory:
@@ -192,26 +192,26 @@ def last_text(descriptor: int) -> str:
     return os.pread(descriptor, MAX_CHARACTERS, max(0, size - MAX_CHARACTERS)).decode("utf-8", "replace")
 
 
-def send_exit(connection: socket.socket, status: ProcessExit) -> None:
+def send_exit(connection: _socket.socket, status: ProcessExit) -> None:
     """Sends how a child has ended. Errors are ignored: the daemon may have closed its end."""
     try:
         packet = bytes([_EXIT_KIND]) + msgspec.msgpack.encode(status)
-        connection.send(packet, socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
+        connection.send(packet, _socket.MSG_NOSIGNAL | _socket.MSG_DONTWAIT)
     except OSError:
         return
 
 
-def send_progress(connection: socket.socket, percent: int) -> None:
+def send_progress(connection: _socket.socket, percent: int) -> None:
     """Sends a `CompileProgress`. It is dropped if the daemon does not read fast enough."""
     try:
         packet = bytes([_PROGRESS_KIND]) + msgspec.msgpack.encode(CompileProgress(percent))
-        connection.send(packet, socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
+        connection.send(packet, _socket.MSG_NOSIGNAL | _socket.MSG_DONTWAIT)
     except OSError:
         return
 
 
 def receive_message(
-    connection: socket.socket, kind: type[_T]
+    connection: _socket.socket, kind: type[_T]
 ) -> tuple[_T, list[int]] | ProcessExit | CompileProgress | None:
     """Receives what `send_message`, `send_progress` or `send_exit` sent, once it can be read.
 
@@ -310,9 +310,9 @@ def time_exceeded(limit_s: int) -> ResourceExhaustedPersistent:
     )
 
 
-def _wait_readable(connection: socket.socket) -> None:
+def _wait_readable(connection: _socket.socket) -> None:
     """Waits until there is something to read, within the timeout of the socket."""
-    connection.recv(1, socket.MSG_PEEK)
+    connection.recv(1, _socket.MSG_PEEK)
 
 
 def _decoded(data: bytes | memoryview, kind: type[_T]) -> _T:

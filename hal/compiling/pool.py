@@ -5,12 +5,12 @@ A job is a socket pair, of which one end goes to the process that compiles
 by closing its own end.
 """
 
+import _socket
 import contextlib
 import logging
 import os
 import select
 import signal
-import socket
 import sys
 import threading
 import time
@@ -244,7 +244,7 @@ class CompilePool:
             Error: see `Compiler.compile`.
         """
         end_s = time.monotonic() + job.compile_s
-        with self._working(), self.begin() as connection, _ending(connection, stop):
+        with self._working(), contextlib.closing(self.begin()) as connection, _ending(connection, stop):
             try:
                 send_message(connection, job, memories)
                 while True:
@@ -286,10 +286,10 @@ class CompilePool:
         Raises:
             OpFailed: no process can be started, or it does not take the job.
         """
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
         try:
             # Messages that were sent stay readable when this end is closed.
-            with ours, theirs:
+            with contextlib.closing(ours), contextlib.closing(theirs):
                 send_message(ours, job, memories)
                 if not self._running_process().take(theirs, LEFT):
                     raise OpFailed("the compiler process has ended")
@@ -298,16 +298,16 @@ class CompilePool:
         with self._lock:
             self._has_left = True
 
-    def begin(self) -> socket.socket:
+    def begin(self) -> _socket.socket:
         """Begins a new job, and returns the daemon's end of its socket.
 
         Raises:
             OpFailed: no process can be started.
         """
         with contextlib.ExitStack() as cleanup:
-            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            cleanup.enter_context(ours)
-            with theirs:
+            ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+            cleanup.enter_context(contextlib.closing(ours))
+            with contextlib.closing(theirs):
                 for _ in range(2):
                     if self._running_process().take(theirs, NOW):
                         cleanup.pop_all()
@@ -344,19 +344,19 @@ class CompilePool:
 
 
 @contextlib.contextmanager
-def _ending(connection: socket.socket, stop: Cancellation) -> Iterator[None]:
+def _ending(connection: _socket.socket, stop: Cancellation) -> Iterator[None]:
     """Wakes a thread that waits for a reply, if it is cancelled during the block."""
 
     def wake() -> None:
         with contextlib.suppress(OSError):
-            connection.shutdown(socket.SHUT_RDWR)
+            connection.shutdown(_socket.SHUT_RDWR)
 
     with stop.calling(wake):
         yield
 
 
 def _await_reply(
-    connection: socket.socket, job: CompileJob, deadline_s: float | None, end_s: float, stop: Cancellation
+    connection: _socket.socket, job: CompileJob, deadline_s: float | None, end_s: float, stop: Cancellation
 ) -> None:
     """Waits until there is something to read.
 
@@ -429,12 +429,12 @@ class _ForkServerProcess:
             raise OpFailed("no compiler process can be started: the path of this Python is not known")
         # An empty text is false.
         about = (driver, str(niceness), "yes" * lasts, "yes" * spares, sys.pycache_prefix or "")
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._control, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
         self._control.settimeout(EXCHANGE_S)
         # Whoever reads what the application writes, such as `tee`, waits for all that hold its
         # pipe, and this process may outlive the application.
         self._stderr = os.memfd_create("neurald compiler messages")
-        with theirs:
+        with contextlib.closing(theirs):
             try:
                 # Ctrl-C does not reach its group. It stays in the session, since Linux may schedule
                 # sessions as groups of equal rights, and niceness then counts only within a
@@ -464,10 +464,10 @@ class _ForkServerProcess:
         """The last of what it has written to its standard error."""
         return last_text(self._stderr)
 
-    def take(self, theirs: socket.socket, kind: bytes) -> bool:
+    def take(self, theirs: _socket.socket, kind: bytes) -> bool:
         """Passes the other end of a job to the process; returns whether that succeeded."""
         try:
-            self._control.sendmsg([kind], rights([theirs.fileno()]), socket.MSG_NOSIGNAL)
+            self._control.sendmsg([kind], rights([theirs.fileno()]), _socket.MSG_NOSIGNAL)
         except OSError:
             # The process is about to end, if it has not ended yet.
             self._process.wait(1.0)

@@ -89,6 +89,30 @@ _UNUSED_BY_COLD = (
     "neurald.runtime.execution.program.compound_executor",
 )
 
+#: A start without a cache, until compiled code runs.
+_OPTIMIZED_PROGRAM = """
+import sys
+import neurald as nd
+
+builder = nd.CompilationBuilder(nd.load_tflite(sys.argv[1]))
+builder.set_startup(nd.Startup.INSTANT)
+compilation = builder.finish()
+compilation.wait_until_optimized(60)
+print(compilation.status.steps[0].tier.name)
+print(*sorted(sys.modules))
+"""
+#: What an application needs none of whose models are compiled by another process: it would take
+#: memory from then on.
+_UNUSED_BY_OPTIMIZED = (
+    "asyncio",
+    "llvmlite.binding",
+    "selectors",
+    "socket",
+    "subprocess",
+    "neurald.drivers.compiler.lowering",
+    "neurald.drivers.cpu.compiler",
+)
+
 #: What a model with open lengths needs none of until it is executed.
 _UNUSED_BY_OPEN = (
     "numpy",
@@ -228,6 +252,9 @@ def test_what_a_start_without_a_cache_imports(tmp_path: Path) -> None:
     outcome, modules = started(path, folder, _COLD_PROGRAM)
     assert outcome != "HIT"
     assert modules.isdisjoint(_UNUSED_BY_COLD), modules.intersection(_UNUSED_BY_COLD)
+    outcome, modules = started(path, folder, _OPTIMIZED_PROGRAM)
+    assert outcome == "OPTIMIZED"
+    assert modules.isdisjoint(_UNUSED_BY_OPTIMIZED), modules.intersection(_UNUSED_BY_OPTIMIZED)
 
 
 def test_what_compiling_products_imports(tmp_path: Path) -> None:

@@ -1,18 +1,21 @@
-"""Packets with descriptors on SEQPACKET sockets. No function here waits for the peer."""
+"""Packets with descriptors on SEQPACKET sockets. No function here waits for the peer.
 
+Every application that compiles imports this module, so it uses the extension module of `socket`:
+the tables of constants in the latter take a third of a MiB.
+"""
+
+import _socket
 import array
 import contextlib
 import os
-import socket
 from collections.abc import Sequence
 
 from msgspec import Struct
 
 _DESCRIPTOR_BYTES = array.array("i").itemsize
-# Plain numbers: combining flags takes longer than a system call.
-_SEND = int(socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
-_RECEIVE = int(socket.MSG_CMSG_CLOEXEC | socket.MSG_DONTWAIT)
-_TRUNCATED, _DESCRIPTORS_TRUNCATED = int(socket.MSG_TRUNC), int(socket.MSG_CTRUNC)
+_SEND = _socket.MSG_NOSIGNAL | _socket.MSG_DONTWAIT
+_RECEIVE = _socket.MSG_CMSG_CLOEXEC | _socket.MSG_DONTWAIT
+_TRUNCATED, _DESCRIPTORS_TRUNCATED = _socket.MSG_TRUNC, _socket.MSG_CTRUNC
 
 
 class Packet(Struct, frozen=True, kw_only=True):
@@ -37,7 +40,7 @@ class Packet(Struct, frozen=True, kw_only=True):
             os.close(descriptor)
 
 
-def send_packet(connection: socket.socket, data: bytes, descriptors: Sequence[int] = ()) -> bool:
+def send_packet(connection: _socket.socket, data: bytes, descriptors: Sequence[int] = ()) -> bool:
     """Sends a packet without waiting; returns False if that fails or the peer does not read."""
     try:
         if descriptors:
@@ -51,10 +54,10 @@ def send_packet(connection: socket.socket, data: bytes, descriptors: Sequence[in
 
 def rights(descriptors: Sequence[int]) -> "list[tuple[int, int, array.array[int]]]":
     """Returns the ancillary data that passes descriptors to the peer."""
-    return [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
+    return [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, array.array("i", descriptors))]
 
 
-def receive_packet(connection: socket.socket, size_bytes: int, descriptors: int) -> Packet:
+def receive_packet(connection: _socket.socket, size_bytes: int, descriptors: int) -> Packet:
     """Receives the next packet without waiting.
 
     Args:
@@ -68,10 +71,10 @@ def receive_packet(connection: socket.socket, size_bytes: int, descriptors: int)
     """
     received = array.array("i")
     # Space for one more: not all kernels report that surplus descriptors were dropped.
-    room = socket.CMSG_SPACE((descriptors + 1) * _DESCRIPTOR_BYTES)
+    room = _socket.CMSG_SPACE((descriptors + 1) * _DESCRIPTOR_BYTES)
     data, ancillary, flags, _ = connection.recvmsg(size_bytes, room, _RECEIVE)
     for level, kind, content in ancillary:
-        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+        if level == _socket.SOL_SOCKET and kind == _socket.SCM_RIGHTS:
             received.frombytes(content[: len(content) - len(content) % _DESCRIPTOR_BYTES])
     is_whole = not flags & (_TRUNCATED | _DESCRIPTORS_TRUNCATED)
     # Surplus descriptors would have filled the space.
@@ -81,7 +84,7 @@ def receive_packet(connection: socket.socket, size_bytes: int, descriptors: int)
     )
 
 
-def shut_down(connection: socket.socket) -> None:
+def shut_down(connection: _socket.socket) -> None:
     """Ends a connection for both ends, which wakes all waiting threads; it is closed later."""
     with contextlib.suppress(OSError):
-        connection.shutdown(socket.SHUT_RDWR)
+        connection.shutdown(_socket.SHUT_RDWR)

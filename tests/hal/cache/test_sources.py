@@ -59,7 +59,7 @@ def test_every_file_of_the_folders_counts(package: Path) -> None:
     assert len(seen) == 6
 
 
-@pytest.mark.parametrize("size", [0, (1 << 14) - 1, 1 << 14, (1 << 14) + 1, 100_000])
+@pytest.mark.parametrize("size", [0, (1 << 16) - 1, 1 << 16, (1 << 16) + 1, 300_000])
 def test_all_of_a_file_counts(package: Path, size: int) -> None:
     file = package / "hal/model/types.py"
     content = b"#" * size
