@@ -364,13 +364,15 @@ class FlatGraph:
         level = len(self.regions) - 1
         if not self.regions[level].repeats:
             return level
+        lowest = max((self.levels.get(index, 0) for index in operation.inputs), default=0)
+        if lowest >= level:
+            return level  # So it is with most: they read what the turn has computed.
         definition = DEFINITIONS[operation.type]
         arithmetic = arithmetic_inputs(self.call(operation)) if definition.arithmetic else set()
         if definition.is_random or any(
             index not in arithmetic and index not in self.known for index in operation.inputs
         ):
             return level
-        lowest = max((self.levels.get(index, 0) for index in operation.inputs), default=0)
         shapes = [self.shapes.get(index, ()) for index in (*operation.inputs, *operation.outputs)]
         lengths = (length for shape in shapes for length in shape)
         lowest = max(lowest, *(self.symbol_levels.get(each, 0) for each in symbols_of(lengths)), 0)
