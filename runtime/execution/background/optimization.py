@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from neurald.hal.device import Device, PreparedModel
-from neurald.hal.errors import DeadObject, Error, OpFailed, OutOfMemory, ResourceExhaustedTransient
+from neurald.hal.errors import Error
 from neurald.hal.model.model import Model
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.process.preparing import PREPARING
@@ -50,11 +50,6 @@ _FIRST_CALLS_S: Final = 0.05
 _MAX_DELAY_S: Final = 1.0
 #: Time after which the CPU device compiles a step that its own device still prepares.
 _LONG_S: Final = 1.0
-#: Number of times that a preparation is tried again after the process that did it has ended.
-_RETRIES: Final = 1
-#: How long to wait, in seconds, before each further try of a preparation that lacked memory,
-#: threads or descriptors, which others may soon give back.
-_PAUSES_S: Final = (0.2, 1.0, 5.0)
 
 
 class _Goal(Struct, frozen=True, kw_only=True):
@@ -332,30 +327,19 @@ def _prepared(
     first_tier = None if goal.first_tier is None else goal.first_tier()
     preparer = goal.preparer.in_background(cancellation, first_tier)
     del first_tier
-    ended, lacking = iter((0.0,) * _RETRIES), iter(_PAUSES_S)
-    while True:
-        try:
-            with progress_to(progress.reached), convert_driver_faults(goal.device.name):
-                return preparer.prepare(goal.device, goal.model, goal.step, goal.steps), ""
-        except Error as error:
-            reason = f"{goal.device.name} could not prepare it: {error}"
-            pause_s: float | None = None  # until the next try, if there is one
-            if isinstance(error, OutOfMemory | ResourceExhaustedTransient):
-                pause_s = next(lacking, None)
-            elif isinstance(error, DeadObject | OpFailed):
-                pause_s = next(ended, None)
-        except BaseException as error:
-            return None, f"{goal.device.name} could not prepare it: {described(error)}"
-        if pause_s is None or _is_cancelled_within(cancellation, pause_s):
-            return None, reason
 
+    def prepare() -> PreparedStep:
+        with progress_to(progress.reached), convert_driver_faults(goal.device.name):
+            return preparer.prepare(goal.device, goal.model, goal.step, goal.steps)
 
-def _is_cancelled_within(cancellation: Cancellation, pause_s: float) -> bool:
-    """Waits for a time; returns early, and True, if the work is cancelled."""
-    is_over = threading.Event()
-    with turns.waiting(), cancellation.calling(is_over.set):
-        is_over.wait(pause_s)
-    return cancellation.is_cancelled
+    from neurald.runtime.execution.recovery.tries import tried_again  # after the first calls
+
+    try:
+        return tried_again(prepare, cancellation), ""
+    except Error as error:
+        return None, f"{goal.device.name} could not prepare it: {error}"
+    except BaseException as error:
+        return None, f"{goal.device.name} could not prepare it: {described(error)}"
 
 
 def _improve(reference: "weakref.ref[Optimization]", goal: _Goal, cancellation: Cancellation) -> None:

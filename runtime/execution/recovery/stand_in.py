@@ -110,23 +110,40 @@ class StandIn:
         """Compiles the step in the background, with low priority, in case it is needed."""
         lane("early stand-ins").submit(partial(_optimize_early, weakref.ref(self)))
 
-    def _optimize_quietly(self, preparer: Preparer) -> bool:
-        """Compiles the step; returns False if that fails."""
-        try:
-            self._compiled(preparer)
-        except Error as error:
-            logger.warning("the CPU cannot stand in for %s: %s", self._step.device.name, error)
-            return False
-        return True
 
-
-def _optimize(reference: "weakref.ref[StandIn]", then: Callable[[], None] | None, _: Cancellation) -> None:
-    stand_in = reference()
-    if stand_in is not None and stand_in._optimize_quietly(stand_in._preparer) and then is not None:
+def _optimize(
+    reference: "weakref.ref[StandIn]", then: Callable[[], None] | None, cancellation: Cancellation
+) -> None:
+    if _has_optimized(reference, cancellation, is_early=False) and then is not None:
         then()
 
 
 def _optimize_early(reference: "weakref.ref[StandIn]", cancellation: Cancellation) -> None:
-    stand_in = reference()
-    if stand_in is not None:
-        stand_in._optimize_quietly(stand_in._preparer.in_background(cancellation))
+    _has_optimized(reference, cancellation, is_early=True)
+
+
+def _has_optimized(reference: "weakref.ref[StandIn]", cancellation: Cancellation, *, is_early: bool) -> bool:
+    """Compiles a step unless its object is gone; returns False if it is, or if that fails.
+
+    Args:
+        reference: the object, which pauses between tries do not keep alive.
+        cancellation: ends the pauses, and what is early.
+        is_early: whether executions do not need it yet, so that it has low priority.
+    """
+    from neurald.runtime.execution.recovery.tries import tried_again  # only where a device fails
+
+    def compile_it() -> bool:
+        stand_in = reference()
+        if stand_in is None:
+            return False
+        preparer = stand_in._preparer
+        stand_in._compiled(preparer.in_background(cancellation) if is_early else preparer)
+        return True
+
+    try:
+        return tried_again(compile_it, cancellation)
+    except Error as error:
+        stand_in = reference()
+        if stand_in is not None:
+            logger.warning("the CPU cannot stand in for %s: %s", stand_in._step.device.name, error)
+        return False

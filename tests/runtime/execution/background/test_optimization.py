@@ -32,6 +32,7 @@ from neurald.hal.process.preparing import PREPARING
 from neurald.hal.sync.interpreter_turns import turns
 from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.execution.background import optimization
+from neurald.runtime.execution.recovery import tries
 from neurald.runtime.execution.recovery.recovering_step import RecoveringStep
 from neurald.runtime.plan.prepared_step import PreparedStep
 from neurald.runtime.plan.preparer import Preparer
@@ -176,22 +177,22 @@ def test_runs_of_a_first_tier_give_way_to_the_preparation(
 def test_a_preparation_that_lacks_a_resource_is_tried_again(
     kind: type[nd.Error], failures: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(optimization, "_PAUSES_S", (0.01, 0.02, 0.03))
-    tries, prepare = 0, Preparer.prepare
+    monkeypatch.setattr(tries, "_PAUSES_S", (0.01, 0.02, 0.03))
+    count, prepare = 0, Preparer.prepare
 
     def prepared(self: Preparer, *arguments: Any) -> PreparedStep:
-        nonlocal tries
+        nonlocal count
         if threading.current_thread() is threading.main_thread():
             return prepare(self, *arguments)
-        tries += 1
-        if tries <= failures:
+        count += 1
+        if count <= failures:
             raise kind("there are too many")
         return prepare(self, *arguments)
 
     monkeypatch.setattr(Preparer, "prepare", prepared)
     compilation = started(add_model((5, 3)))
     assert compilation.wait_until_optimized(WAIT_S) == (failures == 2)
-    assert tries == min(failures, 3) + 1
+    assert count == min(failures, 3) + 1
     if failures > 2:
         assert "could not prepare it: there are too many" in compilation.status.steps[0].reason
 

@@ -32,6 +32,7 @@ from neurald.hal.errors import (
     Error,
     MissedDeadlineTransient,
     OpFailed,
+    OutOfMemory,
     ResourceExhaustedTransient,
     Unreachable,
     Withdrawn,
@@ -43,7 +44,7 @@ from neurald.hal.sync.fence import Fence
 from neurald.hal.sync.interpreter_turns import turns
 from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.execution.background.event import Event
-from neurald.runtime.execution.recovery import retry
+from neurald.runtime.execution.recovery import retry, tries
 from neurald.runtime.execution.recovery.retry import DEAD_RETRY, FAILING_RETRY, UNREACHABLE_RETRY, RetryPolicy
 from neurald.runtime.plan import cached_preparation, compiling, preparer
 from neurald.runtime.plan.prepared_step import PreparedStep
@@ -252,6 +253,39 @@ def test_the_call_that_finds_a_failure_waits_for_no_compilation(
     assert (compilation.run(values, values)[0] == 2).all()
     assert not given_way
     assert device.executions == 1
+
+
+@pytest.mark.parametrize("is_early", [False, True])
+def test_the_cpu_compiles_again_where_a_resource_was_lacking(
+    *, is_early: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tries, "_PAUSES_S", (0.01, 0.02))
+    compiled = compiling.compiled
+    attempts: list[int] = []
+
+    def lacking(*arguments: Any, **options: Any) -> Any:
+        if threading.current_thread() is threading.main_thread():
+            return compiled(*arguments, **options)
+        attempts.append(1)
+        if len(attempts) <= 2:
+            raise OutOfMemory("there is none for a moment")
+        return compiled(*arguments, **options)
+
+    for module in (preparer, cached_preparation):
+        monkeypatch.setattr(module, "compiled", lacking)
+    device = FailingDevice()
+    monkeypatch.setattr("neurald.runtime.compilation_builder.devices", lambda: (cpu_device(), device))
+    shape = (5 + is_early, 73)  # of no other test, whose code might be in the cache
+    compilation = nd.CompilationBuilder(add_model(shape)).finish()
+    stand_in = compilation.recovery.step(compilation.plan.steps[0]).stand_in
+    replaced = threading.Event()
+    if is_early:
+        stand_in.optimize_early()
+    else:
+        stand_in.optimize_in_background(replaced.set)
+    wait_until(lambda: stand_in.is_optimized)
+    assert len(attempts) == 3
+    assert is_early or replaced.wait(60)
 
 
 def test_concurrent_failures_are_not_consecutive_failures(
