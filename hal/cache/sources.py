@@ -9,7 +9,7 @@ authentication code, without which results of other code could be passed off as 
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,8 +33,6 @@ _FILES = (".py", ".ll")
 _DIGITS = 16
 #: Room for a file that is read; nearly all are smaller.
 _READ_BYTES = 1 << 16
-#: The states of as many files are digested at once.
-_STATES_AT_ONCE = 64
 _PURPOSE = b"sources digest"
 _MAX_FILE_BYTES = 1 << 10
 
@@ -74,21 +72,23 @@ def digest_of_directory(root: Path, folders: Iterable[str], scans: "dict[str, _S
         folders: their paths in it; also those of single files.
         scans: what has been found in folders of the directory so far; gets what is found.
     """
-    files = _files(root, folders, {} if scans is None else scans)
-    paths = sorted(files)
-    state = _state_digest(paths, files)
+    found = _states(root, folders, {} if scans is None else scans)
+    digest = new_digest()
+    for path in sorted(found):
+        digest.update(f"{path}\0{found[path]}\0".encode())
+    state = digest.hexdigest()
     # A driver's process cannot check what an application's has authenticated.
     place = f"{root}\0{folders}\0{secret_owner()}"
     memory = cache_directory() / "sources" / _hexadecimal(place.encode())
     known = _recall(memory, state)
     if known:
         return known
-    reader = _FileReader()
-    digest = _content_digest((path, partial(reader.read, f"{root}/{path}")) for path in paths)
+    reader, paths = _FileReader(), sorted(_paths(found))
+    content = _content_digest((path, partial(reader.read, f"{root}/{path}")) for path in paths)
     # Files that were written since they were examined have another state, so it is no problem if
     # this is the digest of what was written.
-    _remember(memory, state, digest)
-    return digest
+    _remember(memory, state, content)
+    return content
 
 
 def digest_of_resources(root: "Traversable", folders: Iterable[str]) -> str:
@@ -104,34 +104,40 @@ def digest_of_resources(root: "Traversable", folders: Iterable[str]) -> str:
     return _content_digest(sorted(found, key=lambda one: one[0]))
 
 
-def _files(root: Path, folders: Iterable[str], scans: "dict[str, _Scan]") -> dict[str, str]:
-    """Returns the state of each file, by its path relative to `root`."""
+def _states(root: Path, folders: Iterable[str], scans: "dict[str, _Scan]") -> dict[str, str]:
+    """Returns the files of each folder (`_Scan.files`), and the states of single files, by path."""
     found: dict[str, str] = {}
     pending = list(folders)
     while pending:
         path = pending.pop()
         if path.endswith(_FILES):
-            files = _scan(root, path.rpartition("/")[0], scans).files
-            if path not in files:
+            folder, _, name = path.rpartition("/")
+            states = _by_name(_scan(root, folder, scans).files)
+            if name not in states:
                 raise FileNotFoundError(f"{root}/{path} is missing")
-            found[path] = files[path]
+            found[path] = states[name]
             continue
         scan = _scan(root, path, scans)
-        found.update(scan.files)
+        found[path] = scan.files
         pending += scan.folders
     return found
 
 
-def _state_digest(paths: Sequence[str], states: Mapping[str, str]) -> str:
-    """Returns the digest of the states of files.
+def _paths(states: Mapping[str, str]) -> set[str]:
+    """Returns the paths of all files, relative to the root, from what `_states` returns."""
+    found: set[str] = set()
+    for path, files in states.items():
+        if path.endswith(_FILES):
+            found.add(path)
+        else:
+            found.update([f"{path}/{name}" for name in _by_name(files)])
+    return found
 
-    All of them at once would take several times the memory of the states.
-    """
-    digest = new_digest()
-    for first in range(0, len(paths), _STATES_AT_ONCE):
-        part = paths[first : first + _STATES_AT_ONCE]
-        digest.update("".join([f"{path}\0{states[path]}\0" for path in part]).encode())
-    return digest.hexdigest()
+
+def _by_name(files: str) -> dict[str, str]:
+    """Returns the state of each file of `_Scan.files`, by name."""
+    parts = files.split("\0") if files else []
+    return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
 def _scan(root: Path, folder: str, scans: "dict[str, _Scan]") -> "_Scan":
@@ -146,25 +152,26 @@ class _Scan:
     """The files of a folder, with states that change whenever they are written or replaced.
 
     Attributes:
-        files: the state of each file, by path.
+        files: the name and the state of each file, separated by NUL. It stays for the life of the
+            process, so it is one text and not several objects for each file.
         folders: the paths of the folders in it.
     """
 
     __slots__ = ("files", "folders")
 
     def __init__(self, root: Path, folder: str) -> None:
-        self.files: dict[str, str] = {}
+        files: list[str] = []
         self.folders: list[str] = []
         with os.scandir(f"{root}/{folder}") as entries:
             for entry in entries:
-                path = f"{folder}/{entry.name}"
                 if not entry.is_dir():
                     status = entry.stat()
-                    self.files[path] = (
-                        f"{status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
+                    files.append(
+                        f"{entry.name}\0{status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
                     )
                 elif entry.name != "__pycache__":
-                    self.folders.append(path)
+                    self.folders.append(f"{folder}/{entry.name}")
+        self.files = "\0".join(sorted(files))
 
 
 class _FileReader:
