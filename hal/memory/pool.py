@@ -108,6 +108,11 @@ def leave_pages(content: memoryview, offset: int, length: int) -> None:
         mapping.madvise(mmap.MADV_DONTNEED, begin, end - begin)
 
 
+def leave_all_pages(memory: "Memory") -> None:
+    """Removes pages of a file or of sealed memory from this process; they come back when read."""
+    memory._leave(0, memory.size)
+
+
 @cache
 def _python() -> Any:
     """Returns the interpreter's library; `ctypes.pythonapi` is shared with other modules."""

@@ -14,7 +14,7 @@ from neurald.drivers.cpu.target.kernel_calls import KernelCalls
 from neurald.drivers.cpu.target.routine import ALIGNMENT
 from neurald.hal.errors import OutOfMemory
 from neurald.hal.memory.arena_planner import Lifespan, Strategy, plan_memory
-from neurald.hal.memory.pool import anonymous_whole
+from neurald.hal.memory.pool import anonymous_whole, leave_all_pages
 from neurald.hal.model.graph import Operand, Subgraph
 from neurald.hal.model.model import Model
 from neurald.hal.model.types import byte_size
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     # Few models have control flow.
     from neurald.drivers.cpu.first_tier.program import BoundProgram
 
+#: After as many bytes of constants, what they were made of leaves the memory of the process.
+_LEAVE_BYTES: Final = 1 << 20
 #: Describes the kernels, for profiles.
 _LABEL: Final = "first tier"
 #: What has memory in the arena: an operand, or what is between kernels of an operation.
@@ -254,16 +256,31 @@ class _Assembly:
         except OSError as error:
             raise OutOfMemory(f"cannot map {size} bytes for constants: {error.strerror}") from None
         contents = whole[: self._constants_bytes]
+        filled_bytes = 0
         for slot in self._slots.values():
             constant = slot.constant
             if constant is None:
                 continue
+            filled_bytes += slot.size_bytes
+            if filled_bytes >= _LEAVE_BYTES:
+                filled_bytes = 0
+                self._leave_constants()
             part = contents[slot.offset : slot.offset + slot.size_bytes]
             if not isinstance(constant, BoundConstant):
                 part[:] = np.ascontiguousarray(constant).reshape(-1).view(np.uint8)
             elif constant.fill is not None:
                 constant.fill(part.view(constant.dtype).reshape(constant.shape))
+        if self._constants_bytes >= _LEAVE_BYTES:
+            self._leave_constants()
         return contents
+
+    def _leave_constants(self) -> None:
+        """Removes the model's constants from this process, of which the kernels read copies.
+
+        They are read again only for what is compiled, or for another preparation.
+        """
+        for pool in self._part.model.pools:
+            leave_all_pages(pool)
 
     def _port(self, index: int) -> Port:
         operand = self._operand(index)

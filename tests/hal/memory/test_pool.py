@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.daemon.open_files import open_files
+from support.resident import resident_bytes
 from support.sweeps import sweep
 
 import neurald as nd
@@ -26,6 +27,7 @@ from neurald.hal.memory.pool import (
     anonymous_whole,
     buffer_address,
     checked_range,
+    leave_all_pages,
 )
 
 pytestmark = pytest.mark.quick
@@ -49,10 +51,21 @@ def test_parts_that_are_read_once_leave_the_process() -> None:
         next(memory.parts(size, 1))
 
 
+def test_all_pages_leave_the_process_and_come_back() -> None:
+    content = os.urandom((1 << 20) + 100)
+    memory = SharedMemory.constant(memoryview(content))
+    for _ in range(2):
+        assert bytes(memory.view()) == content
+        assert resident_bytes(memory) >= len(content)
+        leave_all_pages(memory)
+        assert resident_bytes(memory) == 0
+
+
 def test_parts_of_private_memory_stay() -> None:
     private = anonymous(3 * mmap.PAGESIZE)
     private[:] = b"x" * len(private)
     assert b"".join(HostMemory(private).parts()) == b"x" * len(private)
+    leave_all_pages(HostMemory(private))
     assert private[:] == b"x" * len(private)
 
 
@@ -104,14 +117,6 @@ def test_ranges_are_copied_one_after_the_other() -> None:
     SharedMemory.check(copied.fd, copied.size, constant=True)
     with pytest.raises(BadData):
         SharedMemory.constants([(first, 100, 101)])
-
-
-def resident_bytes(memory: Memory) -> int:
-    """Returns how much of a memory is resident in this process, according to the kernel."""
-    start = f"{memory.address:x}-"
-    lines = iter(Path("/proc/self/smaps").read_text("ascii").splitlines())
-    next(line for line in lines if line.startswith(start))
-    return 1024 * int(next(line for line in lines if line.startswith("Rss:")).split()[1])
 
 
 @given(st.integers(-5, 50), st.integers(-5, 50), st.integers(0, 50))

@@ -9,6 +9,7 @@ import pytest
 from support.cpu.first_tier import prepared, results
 from support.models.control_flow import Graph, below
 from support.opencl.models import request_of
+from support.resident import resident_bytes
 
 import neurald as nd
 from neurald.drivers.compiler.frontend.variants.shape_specialization import SpecializingModel
@@ -21,6 +22,8 @@ from neurald.hal.compiling.background import BackgroundCompiler
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.execution.graph_operations import GraphOperations
 from neurald.hal.execution.reference_model import ReferenceModel
+from neurald.hal.memory.pool import SharedMemory
+from neurald.hal.model.model import Model
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.service.demo.digits import MODEL
 
@@ -69,6 +72,33 @@ def test_operations_without_kernels_run_on_references(
     for _ in range(2):
         for one, other in zip(results(found, model, [array]), expected, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
+def test_constants_of_which_kernels_have_copies_leave_the_process() -> None:
+    rng, length = np.random.default_rng(0), 700
+    builder = nd.ModelBuilder()
+    value = given = builder.add_operand(FLOAT, (1, length))
+    none = builder.add_operand(nd.OperandType.INT32)
+    builder.set_operand_value(none, 0)
+    for _ in range(2):
+        weights = builder.add_operand(FLOAT, (length, length))
+        builder.set_operand_value(weights, rng.normal(size=(length, length)).astype(np.float32))
+        bias = builder.add_operand(FLOAT, (length,))
+        builder.set_operand_value(bias, np.ones(length, np.float32))
+        output = builder.add_operand(FLOAT, (1, length))
+        builder.add_operation(nd.OperationType.FULLY_CONNECTED, [value, weights, bias, none], [output])
+        value = output
+    builder.identify_inputs_and_outputs([given], [value])
+    model = builder.finish()
+    pool = SharedMemory.constant(model.pools[0].view())
+    model = Model(main=model.main, referenced=model.referenced, pools=(pool,))
+    assert len(bytes(pool.view())) <= resident_bytes(pool)
+    found = prepared(model)
+    assert isinstance(found, CpuPreparedModel)
+    assert resident_bytes(pool) < pool.size / 10
+    array = rng.normal(size=(1, length)).astype(np.float32)
+    expected = results(ReferenceModel(model), model, [array])[0]
+    np.testing.assert_allclose(results(found, model, [array])[0], expected, rtol=1e-4, atol=1e-3)
 
 
 def test_kernels_are_profiled() -> None:
