@@ -119,7 +119,10 @@ def prune(
         write_line(f"{len(removed)} removed; {_summary(found, left)}")
 
 
-@cache.command(help="Compile models now, so that they are in the cache when they are needed.")
+@cache.command(
+    help="Compile models now, so that they are in the cache when they are needed.",
+    short_help="Compile models before they are needed.",
+)
 def warm(
     models: Annotated[
         list[Path],

@@ -106,7 +106,11 @@ def revoke(
     note(f"revoked {count} of {name}; copy {authority.folder / 'crl.pem'} to the daemons on other hosts")
 
 
-@cert.command("show", help="List the certificates that were issued, and whether they are valid.")
+@cert.command(
+    "show",
+    help="List the certificates that were issued, and whether they are valid.",
+    short_help="List certificates, and whether they are valid.",
+)
 def show(
     folder: _Folder = None,
     json: JsonOption = False,

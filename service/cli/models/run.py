@@ -31,7 +31,7 @@ class RunCommand(TyperCommand):
         rest: list[str] = super().parse_args(ctx, args)
         if rest and not ctx.resilient_parsing:
             option = _OPTIONS.get(Path(rest[0]).suffix.lower(), "--image")
-            ctx.fail(f"Got unexpected argument {rest[0]!r} after the model. Is {option} {rest[0]} meant?")
+            ctx.fail(f"Got unexpected argument {rest[0]!r} after the model. Is {option} meant before it?")
         return rest
 
 

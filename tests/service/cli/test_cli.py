@@ -27,9 +27,14 @@ def test_help_lists_the_commands() -> None:
     for command in COMMANDS:
         assert f"  {command} " in result.stdout
     lines = result.stdout.splitlines()
-    assert not [line for line in lines if line.startswith("  ") and line.endswith("...")], "cut"
+    assert not _cut(lines)
     titles = [line.rstrip(":") for line in lines if line.endswith(":")]
     assert titles == ["Options", "Models", "Devices and drivers", "Service manager", "This machine"]
+
+
+def _cut(lines: list[str]) -> list[str]:
+    """Returns the lines of a help that were too long for the terminal."""
+    return [line for line in lines if line.startswith("  ") and line.endswith("...")]
 
 
 def _all_commands() -> Iterator[tuple[str, ...]]:
@@ -45,6 +50,7 @@ def test_every_command_has_help(command: tuple[str, ...]) -> None:
     assert result.exit_code == 0
     assert f"Usage: neurald {' '.join(command)}" in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 80
+    assert not _cut(result.stdout.splitlines())
     # The help of an option names what its value is, such as S or FILE, not the type in Python.
     assert not re.findall(r"--[\w-]+ <[\w ]+>", result.stdout)
 

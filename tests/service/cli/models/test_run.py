@@ -65,7 +65,7 @@ def relu_model(
 def test_a_file_after_the_model_names_its_option(name: str, option: str) -> None:
     result = invoke("run", MODEL, name)
     assert result.exit_code == 2
-    assert f"Got unexpected argument '{name}' after the model. Is {option} {name} meant?" in result.stderr
+    assert f"Got unexpected argument '{name}' after the model. Is {option} meant before it?" in result.stderr
 
 
 class TestClassification:
