@@ -415,6 +415,10 @@ class SubgraphRunner:
         if has_memory and (index not in self._values or index in self._shapes):
             raise ValueError("Cannot set tensor: Tensor is unallocated. Try calling allocate_tensors() first")
         if is_text:
+            if not isinstance(value, np.ndarray):
+                raise ValueError(
+                    f"Passed in value type is not a numpy array, got type {type(value).__name__}."
+                )
             if array.dtype.kind == "S" and not array.ndim:
                 # All bytes of a single string count, trailing zeros, too.
                 array = np.array(array.tobytes(), object)

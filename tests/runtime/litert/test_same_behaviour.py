@@ -343,6 +343,8 @@ def strings(session: Session) -> None:
         session.do("get_tensor", session.interpreter.get_output_details()[0]["index"])
         session.do("set_tensor", 0, np.array(["a", "b", "c", "d"])[:length])
         session.do("set_tensor", 0, np.array([b"a"], object))
+        session.do("set_tensor", 0, ["a", "b", "c", "d"][:length])
+        session.do("set_tensor", 0, (b"a",) * length)
         session.do("get_tensor", 0)
         session.do("resize_tensor_input", 0, [{4: 2, 2: 3, 3: 3}[length]])
         session.do("get_input_details")

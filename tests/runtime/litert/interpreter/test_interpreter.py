@@ -524,6 +524,13 @@ def test_strings() -> None:
         assert interpreter.get_tensor(z).tolist() == ["déf".encode(), b"a"]
     with pytest.raises(ValueError, match="Cannot set tensor: input 0: element 1 is int"):
         interpreter.set_tensor(x, np.array(["a", 5, "b"], object))
+    for given, name in ((["a", "b", "c"], "list"), (("a", "b", "c"), "tuple"), ([b"a", b"b", b"c"], "list")):
+        with pytest.raises(
+            ValueError, match=f"^Passed in value type is not a numpy array, got type {name}.$"
+        ):
+            interpreter.set_tensor(x, given)
+    with pytest.raises(ValueError, match="Dimension mismatch"):
+        interpreter.set_tensor(x, ["a", "b"])
 
 
 def test_strings_bring_their_own_memory() -> None:
