@@ -1,7 +1,6 @@
 """Lowers the quantisation of rows of floats, and products of such rows with integer weights.
 
-Scales and zero points of rows are computed in FLOAT32; the reference uses FLOAT64 for rows with a
-zero point.
+Scales and zero points are computed in FLOAT32, as TFLite does.
 """
 
 from collections.abc import Callable
@@ -82,11 +81,13 @@ def quantize_rows(
         value = load(values, position, inside(position, values.shape))
         if zero_points is None:
             scaled = value * _symmetric_inverse(limits, row)
+            # Rounds half away from zero, since the conversion truncates.
+            moved = scaled + _below_half(scaled)
         else:
-            zero = load(zero_points, (row,)).to(Scalar.FLOAT32)
-            scaled = value * (1.0 / load(scales, (row,))) + zero
-        # Rounds half away from zero, since the conversion truncates. NaN converts to the integer 0.
-        moved = scaled + _below_half(scaled)
+            # The zero point is added to what is rounded, as TFLite does.
+            scaled = apply(Op.ROUND_AWAY, value * (1.0 / load(scales, (row,))))
+            moved = scaled + load(zero_points, (row,)).to(Scalar.FLOAT32)
+        # NaN converts to the integer 0.
         return clamp(moved, float(_LOW if asymmetric else -_HIGH), float(_HIGH)).to(Scalar.INT8)
 
     return QuantizedRows(values=builder.compute(tuple(lengths), body), scales=scales, zero_points=zero_points)

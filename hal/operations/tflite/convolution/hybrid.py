@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from neurald.hal.model.graph import Operand
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FeatureLevel, OperandType
 from neurald.hal.operations.arithmetic.quantized import activate
@@ -47,6 +48,17 @@ def weight_scales(operand: Operand) -> Array:
     return np.array((operand.scale,) if quant is None else quant.scales, np.float32)
 
 
+def multiplies_scales(call: Call) -> bool:
+    """Returns True if sums are multiplied by the product of both scales, as TFLite does.
+
+    It multiplies them by one scale after the other in convolutions that are not depthwise.
+    """
+    return call.binding.type in (
+        OperationType.TFLITE_DEPTHWISE_CONV_2D,
+        OperationType.TFLITE_FULLY_CONNECTED,
+    )
+
+
 def float_writer(call: Call, scale: Array, offset: Array | float = 0.0) -> Writer:
     """Returns a function that converts the sums of one image, or of rows, to outputs.
 
@@ -57,11 +69,15 @@ def float_writer(call: Call, scale: Array, offset: Array | float = 0.0) -> Write
     """
     scales = weight_scales(call.operand("filter"))
     bias = call.array("bias").astype(np.float32) if call.has("bias") else np.float32(0)
-    activation = call.activation
+    activation, is_product = call.activation, multiplies_scales(call)
 
     def write(sums: Array, out: Array) -> None:
         sums += np.asarray(offset, sums.dtype)
         with np.errstate(over="ignore", invalid="ignore"):
-            out[...] = activate(sums.astype(np.float32) * scales * scale + bias, activation)
+            if is_product:
+                scaled = sums.astype(np.float32) * (scales * scale)
+            else:
+                scaled = sums.astype(np.float32) * scales * scale
+            out[...] = activate(scaled + bias, activation)
 
     return write

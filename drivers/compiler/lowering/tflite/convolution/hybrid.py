@@ -1,8 +1,4 @@
-"""Lowers weighted sums of floats with 8-bit weights (TFLite's hybrid kernels).
-
-Scales and zero points of rows are computed in FLOAT32; the reference uses FLOAT64 for rows with a
-zero point.
-"""
+"""Lowers weighted sums of floats with 8-bit weights (TFLite's hybrid kernels)."""
 
 import math
 
@@ -26,19 +22,20 @@ from neurald.drivers.compiler.lowering.arithmetic.row_quantization import (
 )
 from neurald.drivers.compiler.lowering.convolution.weighted_sum import ContractionPlan
 from neurald.hal.operations.machinery.call import Call
-from neurald.hal.operations.tflite.convolution.hybrid import weight_scales
+from neurald.hal.operations.tflite.convolution.hybrid import multiplies_scales, weight_scales
 
 
 def finish(call: Call, builder: Builder, sums: Value, scales: Value) -> Value:
     """Scales centred sums (rows, …, channels) by (rows,), and applies bias and activation."""
     bias = builder.value(call, "bias") if call.has("bias") else None
     steps = builder.constant(weight_scales(call.operand("filter")))
-    is_single = steps.count == 1
+    is_single, is_product = steps.count == 1, multiplies_scales(call)
 
     def body(*at: Expression) -> Expression:
         channel = at[-1]
         step = load(steps, (channel * 0 if is_single else channel,))
-        total = load(sums, at).to(Scalar.FLOAT32) * step * load(scales, at[:1])
+        total, scale = load(sums, at).to(Scalar.FLOAT32), load(scales, at[:1])
+        total = total * (step * scale) if is_product else total * step * scale
         if bias is not None:
             total = total + load(bias, (channel,)).to(Scalar.FLOAT32)
         return activate(total, call.activation)

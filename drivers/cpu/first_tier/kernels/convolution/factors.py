@@ -83,9 +83,9 @@ def _quantize_rows(target: Target) -> Unit:
                 least: str = least,
             ) -> None:
                 x = kernel.element(v, "float", "%input", kernel.sum(given, index))
-                x = v.binary("fmul", "float", x, v.splat("float", inverse))
+                x = round_away(v, "float", v.binary("fmul", "float", x, v.splat("float", inverse)))
                 x = v.binary("fadd", "float", x, v.splat("float", zero_point))
-                x = clamped(v, round_away(v, "float", x), least, kernel.single.number("float", _HIGH))
+                x = clamped(v, x, least, kernel.single.number("float", _HIGH))
                 x = v.select(v.compare("ord", "float", x, x), "float", x, v.number("float", 0))
                 x = v.binary("fsub", "float", x, v.splat("float", zero_point))
                 value = v.cast("trunc", "i32", v.cast("fptosi", "float", x, "i32"), "i16")
@@ -125,8 +125,8 @@ def _row_parameters(kernel: KernelWriter, low: str, high: str, asymmetric: str) 
     s = kernel.single
     is_asymmetric = s.compare("ne", "i64", asymmetric, "0")
 
-    def number(value: float, element: str = "float") -> str:
-        return s.number(element, value)
+    def number(value: float) -> str:
+        return s.number("float", value)
 
     # Without a zero point.
     magnitude = s.negate("float", low)
@@ -135,31 +135,29 @@ def _row_parameters(kernel: KernelWriter, low: str, high: str, asymmetric: str) 
     plain = s.select(is_zero, "float", number(1), s.binary("fdiv", "float", magnitude, number(_HIGH)))
     plain_inverse = s.select(is_zero, "float", number(0), s.binary("fdiv", "float", number(_HIGH), magnitude))
     # With one, which follows from the end of the range with the smaller rounding error.
-    low, high = (s.cast("fpext", "float", each, "double") for each in (low, high))
-    is_empty = s.compare("oeq", "double", low, high)
-    extent = s.binary("fdiv", "double", s.binary("fsub", "double", high, low), number(_HIGH - _LOW, "double"))
-    scale = s.select(is_empty, "double", number(1, "double"), extent)
-    below, above = (s.binary("fdiv", "double", each, scale) for each in (low, high))
+    is_empty = s.compare("oeq", "float", low, high)
+    extent = s.binary("fdiv", "float", s.binary("fsub", "float", high, low), number(_HIGH - _LOW))
+    scale = s.select(is_empty, "float", number(1), extent)
+    below, above = (s.binary("fdiv", "float", each, scale) for each in (low, high))
     errors = [
-        s.binary("fadd", "double", s.call("llvm.fabs", "double", each), number(abs(end), "double"))
+        s.binary("fadd", "float", s.call("llvm.fabs", "float", each), number(abs(end)))
         for each, end in ((below, _LOW), (above, _HIGH))
     ]
     zero = s.select(
-        s.compare("olt", "double", *errors),
-        "double",
-        s.binary("fsub", "double", number(_LOW, "double"), below),
-        s.binary("fsub", "double", number(_HIGH, "double"), above),
+        s.compare("olt", "float", *errors),
+        "float",
+        s.binary("fsub", "float", number(_LOW), below),
+        s.binary("fsub", "float", number(_HIGH), above),
     )
-    zero = round_away(s, "double", zero)
+    zero = round_away(s, "float", zero)
     for condition, end in (("olt", _LOW), ("ogt", _HIGH)):
-        limit = number(end, "double")
-        zero = s.select(s.compare(condition, "double", zero, limit), "double", limit, zero)
-    is_none = s.binary("or", "i1", is_empty, s.compare("uno", "double", zero, zero))
-    zero = s.cast("fptrunc", "double", s.select(is_none, "double", number(0, "double"), zero), "float")
-    short = s.cast("fptrunc", "double", scale, "float")
+        limit = number(end)
+        zero = s.select(s.compare(condition, "float", zero, limit), "float", limit, zero)
+    is_none = s.binary("or", "i1", is_empty, s.compare("uno", "float", zero, zero))
+    zero = s.select(is_none, "float", number(0), zero)
     chosen = (
-        (short, plain),
-        (s.binary("fdiv", "float", number(1), short), plain_inverse),
+        (scale, plain),
+        (s.binary("fdiv", "float", number(1), scale), plain_inverse),
         (zero, number(0)),
         (number(_LOW), number(-_HIGH)),
     )

@@ -25,14 +25,13 @@ def asymmetric(row: Array) -> tuple[list[int], float, int]:
     low, high = min([0.0, *row.tolist()]), max([0.0, *row.tolist()])
     if low == high:
         return [0] * len(row), 1.0, 0
-    scale = (high - low) / 255
+    low, high = np.float32(low), np.float32(high)
+    scale = (high - low) / np.float32(255)
     is_from_low = 128 + abs(low / scale) < 127 + abs(high / scale)
-    zero_point = max(-128, min(127, away(-128 - low / scale if is_from_low else 127 - high / scale)))
-    inverse = np.float32(1) / np.float32(scale)
-    quantized = [
-        max(-128, min(127, away(float(np.float32(v * inverse) + np.float32(zero_point))))) for v in row
-    ]
-    return quantized, float(np.float32(scale)), zero_point
+    zero_point = max(-128, min(127, away(float(-128 - low / scale if is_from_low else 127 - high / scale))))
+    inverse = np.float32(1) / scale
+    quantized = [max(-128, min(127, away(float(np.float32(v * inverse))) + zero_point)) for v in row]
+    return quantized, float(scale), zero_point
 
 
 @sweep("is_asymmetric", [False, True])
@@ -66,3 +65,11 @@ def test_nan_and_infinity_do_not_affect_other_rows(value: float, *, is_asymmetri
     found = quantize_rows(rows, asymmetric=is_asymmetric)
     for part, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(part[[0, 2]], other[[0, 2]])
+
+
+def test_the_zero_point_is_added_to_what_is_rounded() -> None:
+    # Scaled, the first number is just above 7.5; with the zero point, it is rounded to -120.5.
+    row = np.array([[0.044675678, 1.5189722776412964]], np.float32)
+    quantized, _, zero_points = quantize_rows(row, asymmetric=True)
+    assert zero_points.tolist() == [-128]
+    assert quantized.tolist() == [[-120, 127]]
