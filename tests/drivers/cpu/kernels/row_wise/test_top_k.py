@@ -15,6 +15,7 @@ TARGETS = {target.vector_bytes: target for target in RUNNABLE}
 SHAPES = (
     ((), 2, 2),
     ((3,), 7, 7),
+    ((2, 3), 41, 41),
     ((2, 2), 70, 3),
     ((2,), 1000, 10),
     ((), 777, 400),
