@@ -395,7 +395,6 @@ COVERED_BY: Mapping[str, str] = {
     "runtime/execution/recovery/first_tier_runs.py": "tests/runtime/execution/background/test_optimization.py",
     "runtime/execution/recovery/successor.py": "tests/runtime/execution/recovery/test_fallback.py",
     "runtime/execution/recovery/recovery.py": "tests/runtime/execution/recovery/test_fallback.py",
-    "runtime/execution/recovery/retry.py": "tests/runtime/execution/recovery/test_fallback.py",
     "runtime/execution/recovery/slow_device.py": "tests/runtime/execution/recovery/test_drift.py",
     "runtime/execution/recovery/stand_in.py": "tests/runtime/execution/recovery/test_fallback.py",
     "runtime/execution/recovery/step_health.py": "tests/runtime/execution/recovery/test_fallback.py",

@@ -34,6 +34,7 @@ from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.execution.background import unfinished
 from neurald.runtime.execution.lanes import lane
 from neurald.runtime.execution.recovery.recovery import Recovery
+from neurald.runtime.execution.recovery.retry import tried_again
 from neurald.runtime.plan.compiling import has_known_inputs
 from neurald.runtime.plan.plan import ExecutionStep
 from neurald.runtime.plan.prepared_step import PreparedStep
@@ -331,8 +332,6 @@ def _prepared(
     def prepare() -> PreparedStep:
         with progress_to(progress.reached), convert_driver_faults(goal.device.name):
             return preparer.prepare(goal.device, goal.model, goal.step, goal.steps)
-
-    from neurald.runtime.execution.recovery.tries import tried_again  # after the first calls
 
     try:
         return tried_again(prepare, cancellation), ""

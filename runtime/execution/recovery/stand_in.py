@@ -12,6 +12,7 @@ from neurald.hal.process.fork import forkable_lock
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.execution.lanes import lane
+from neurald.runtime.execution.recovery.retry import tried_again
 from neurald.runtime.plan.plan import ExecutionStep
 from neurald.runtime.plan.preparer import Preparer
 
@@ -130,7 +131,6 @@ def _has_optimized(reference: "weakref.ref[StandIn]", cancellation: Cancellation
         cancellation: ends the pauses, and what is early.
         is_early: whether executions do not need it yet, so that it has low priority.
     """
-    from neurald.runtime.execution.recovery.tries import tried_again  # only where a device fails
 
     def compile_it() -> bool:
         stand_in = reference()

@@ -32,7 +32,7 @@ from neurald.hal.process.preparing import PREPARING
 from neurald.hal.sync.interpreter_turns import turns
 from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.execution.background import optimization
-from neurald.runtime.execution.recovery import tries
+from neurald.runtime.execution.recovery import retry
 from neurald.runtime.execution.recovery.recovering_step import RecoveringStep
 from neurald.runtime.plan.prepared_step import PreparedStep
 from neurald.runtime.plan.preparer import Preparer
@@ -177,7 +177,7 @@ def test_runs_of_a_first_tier_give_way_to_the_preparation(
 def test_a_preparation_that_lacks_a_resource_is_tried_again(
     kind: type[nd.Error], failures: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tries, "_PAUSES_S", (0.01, 0.02, 0.03))
+    monkeypatch.setattr(retry, "_PAUSES_S", (0.01, 0.02, 0.03))
     count, prepare = 0, Preparer.prepare
 
     def prepared(self: Preparer, *arguments: Any) -> PreparedStep:

@@ -44,7 +44,7 @@ from neurald.hal.sync.fence import Fence
 from neurald.hal.sync.interpreter_turns import turns
 from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.execution.background.event import Event
-from neurald.runtime.execution.recovery import retry, tries
+from neurald.runtime.execution.recovery import retry
 from neurald.runtime.execution.recovery.retry import DEAD_RETRY, FAILING_RETRY, UNREACHABLE_RETRY, RetryPolicy
 from neurald.runtime.plan import cached_preparation, compiling, preparer
 from neurald.runtime.plan.prepared_step import PreparedStep
@@ -259,7 +259,7 @@ def test_the_call_that_finds_a_failure_waits_for_no_compilation(
 def test_the_cpu_compiles_again_where_a_resource_was_lacking(
     *, is_early: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tries, "_PAUSES_S", (0.01, 0.02))
+    monkeypatch.setattr(retry, "_PAUSES_S", (0.01, 0.02))
     compiled = compiling.compiled
     attempts: list[int] = []
 

@@ -16,8 +16,8 @@ from neurald.hal.errors import (
     ResourceExhaustedTransient,
 )
 from neurald.hal.sync.cancellation import Cancellation
-from neurald.runtime.execution.recovery import tries
-from neurald.runtime.execution.recovery.tries import tried_again
+from neurald.runtime.execution.recovery import retry
+from neurald.runtime.execution.recovery.retry import tried_again
 
 pytestmark = pytest.mark.quick
 
@@ -37,7 +37,7 @@ class Failing:
 
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tries, "_PAUSES_S", (0.001, 0.002, 0.003))
+    monkeypatch.setattr(retry, "_PAUSES_S", (0.001, 0.002, 0.003))
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_kinds_of_errors_are_counted_apart() -> None:
 
 
 def test_cancelling_ends_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tries, "_PAUSES_S", (3600.0,))
+    monkeypatch.setattr(retry, "_PAUSES_S", (3600.0,))
     cancellation, failing = Cancellation(), Failing(OutOfMemory("there is none"))
     with ThreadPoolExecutor(1) as pool:
         future = pool.submit(tried_again, failing, cancellation)
