@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from neurald.hal.errors import BadState
+from neurald.hal.process.environment import environment_variable
 
 #: Environment variable that ends all compiling with the program: 0.
 AFTER_EXIT_VARIABLE: Final = "NEURALD_COMPILE_AFTER_EXIT"
@@ -28,10 +29,10 @@ def may_leave() -> bool:
     Raises:
         BadState: the environment variable has another value than 0 or 1.
     """
-    text = os.environ.get(AFTER_EXIT_VARIABLE, "1")
-    if text not in ("0", "1"):
+    text = environment_variable(AFTER_EXIT_VARIABLE)
+    if text not in (None, "0", "1"):
         raise BadState(f"{AFTER_EXIT_VARIABLE} is {text!r}; 0 or 1 is expected")
-    return text == "1"
+    return text != "0"
 
 
 def call_at_exit(action: Callable[[], None]) -> None:

@@ -249,7 +249,7 @@ def _module_path() -> str:
     """Returns the value of PYTHONPATH with which another process finds the same neurald."""
     import site
 
-    given = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    given = filter(None, (environment_variable("PYTHONPATH") or "").split(os.pathsep))
     parts = [str(Path(part).absolute()) for part in given]
     root = str(Path(sys.modules["neurald"].__file__ or "").absolute().parents[1])
     if root not in (*site.getsitepackages(), site.getusersitepackages(), *parts):

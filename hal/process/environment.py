@@ -1,4 +1,4 @@
-"""Reads variables of the environment that most users do not set.
+"""Reads single variables of the environment, most of which few users set.
 
 `os.environ` raises an error for each that is not set, and catches it. A start from the cache asks
 for twenty variables, which takes longer than reading an entry of the cache.

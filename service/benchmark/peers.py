@@ -1,7 +1,6 @@
 """Measures other runtimes beside neurald, where they are installed."""
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -11,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from neurald.hal.process.environment import environment_variable
 from neurald.service.benchmark.durations import milliseconds
 from neurald.service.console.measurement import RunControl, summarise
 
@@ -73,7 +73,7 @@ def measure_peers(
 
 def _python() -> str:
     """Returns the Python that has the other runtimes."""
-    folder = os.environ.get(PEERS_VARIABLE)
+    folder = environment_variable(PEERS_VARIABLE)
     return str(Path(folder) / "bin" / "python") if folder else sys.executable
 
 

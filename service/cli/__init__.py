@@ -18,6 +18,7 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
+from neurald.hal.process.environment import environment_variable
 from neurald.service.cli.cache import cache
 from neurald.service.cli.cert import cert
 from neurald.service.cli.demo import demo
@@ -149,7 +150,7 @@ def _message(error: Exception) -> str:
         return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
     if isinstance(error, MemoryError):
         return f"out of memory: {error}" if str(error) else "out of memory"
-    if os.environ.get(DEBUG_VARIABLE):
+    if environment_variable(DEBUG_VARIABLE):
         raise error
     return f"unexpected {type(error).__name__}: {error} (set {DEBUG_VARIABLE}=1 to see where)"
 

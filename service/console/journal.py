@@ -4,13 +4,15 @@ import os
 import sys
 from typing import Final
 
+from neurald.hal.process.environment import environment_variable
+
 #: systemd names in this variable what the process's stderr was when it was started.
 _VARIABLE: Final = "JOURNAL_STREAM"
 
 
 def goes_to_journal() -> bool:
     """Returns True if stderr is what systemd connected to its journal, and not redirected since."""
-    device, _, number = os.environ.get(_VARIABLE, "").partition(":")
+    device, _, number = (environment_variable(_VARIABLE) or "").partition(":")
     try:
         status = os.fstat(sys.stderr.fileno())
     except (OSError, ValueError, AttributeError):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from neurald.hal.errors import BadData, BadState
+from neurald.hal.process.environment import environment_variable
 from neurald.hal.process.files.configuration_file import configuration_path
 from neurald.service.diagnosis.finding import Finding, Severity
 from neurald.service.manager.settings.configuration import load_configuration
@@ -65,7 +66,7 @@ def examine_settings() -> Iterator[Finding]:
         yield Finding(subject="configuration", found=found)
     for name in sorted(each for each in os.environ if each.startswith(_PREFIX)):
         if name in VARIABLES:
-            yield Finding(subject=name, found=f"is {os.environ[name]!r}")
+            yield Finding(subject=name, found=f"is {environment_variable(name)!r}")
             continue
         close = difflib.get_close_matches(name, VARIABLES, 1, _LIKENESS)
         yield Finding(

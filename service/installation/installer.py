@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from neurald.hal.errors import BadData, BadState
+from neurald.hal.process.environment import environment_variable
 from neurald.hal.process.files.runtime_directory import MACHINE_DIRECTORY, runtime_directory
 from neurald.hal.process.own_program import own_program
 from neurald.service.installation.precondition import end_other_manager, require_public
@@ -192,7 +193,7 @@ def _ours(path: Path) -> str | None:
 
 
 def _user_folder() -> Path:
-    base = os.environ.get("XDG_CONFIG_HOME", "")
+    base = environment_variable("XDG_CONFIG_HOME") or ""
     return (Path(base) if base.startswith("/") else Path.home() / ".config") / "systemd" / "user"
 
 

@@ -17,6 +17,7 @@ from typing import Final
 
 from neurald.hal.crashes.records import crash_directory
 from neurald.hal.errors import Error
+from neurald.hal.process.environment import environment_variable
 
 #: Directories of the system whose contents are public.
 _SYSTEM: Final = (
@@ -62,7 +63,7 @@ def readable_paths(driver: str = "") -> list[Path]:
     found += (_ETC / name for name in _SETTINGS)
     found += _public_files(_ETC)
     found += _of_python()
-    named = [name for variable in _VARIABLES for name in os.environ.get(variable, "").split(":")]
+    named = [name for variable in _VARIABLES for name in (environment_variable(variable) or "").split(":")]
     found += _without_home(Path(name) for name in named if name.startswith("/"))
     if ":" in driver:
         found += _without_home(_current_folder())
@@ -96,7 +97,7 @@ def _of_python() -> Iterator[Path]:
     """Yields where Python is, and the packages that it can import."""
     yield from (Path(sys.prefix), Path(sys.base_prefix), Path(sys.exec_prefix))
     # Where `python -m` starts is the first place in which it looks for modules.
-    named = {Path(name).absolute() for name in os.environ.get("PYTHONPATH", "").split(":") if name}
+    named = {Path(name).absolute() for name in (environment_variable("PYTHONPATH") or "").split(":") if name}
     started_in = {*_current_folder()} - named
     places = (Path(name).absolute() for name in sys.path if name)
     yield from _without_home(place for place in places if place not in started_in)

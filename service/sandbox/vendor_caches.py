@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
+from neurald.hal.process.environment import environment_variable
 from neurald.hal.process.files.private_directory import make_directory
 from neurald.hal.process.files.user_directories import cache_directory
 
@@ -53,7 +54,7 @@ def use_own_caches(driver: str, otherwise: Path) -> list[Path]:
         folder = otherwise / _FOLDER
     found = []
     for variable, name in CACHE_VARIABLES.items():
-        path = Path(os.environ.get(variable) or folder / name)
+        path = Path(environment_variable(variable) or folder / name)
         if path.is_absolute() and _is_made(path):
             os.environ[variable] = str(path)
             found.append(path)

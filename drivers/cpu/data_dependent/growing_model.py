@@ -10,7 +10,7 @@ from neurald.drivers.compiler.ir.string_references import stored_bytes
 from neurald.drivers.cpu.native.instances.growing_call import GrowingCall
 from neurald.drivers.cpu.native.instances.growing_instance import GrowingBinding
 from neurald.drivers.cpu.native.instances.instance import LengthsRefused
-from neurald.drivers.cpu.native.native_model import NativeModel, is_short
+from neurald.drivers.cpu.native.native_model import NativeModel, should_keep_gil
 from neurald.drivers.cpu.parts.native_segment import NativeSegment, whole_steps
 from neurald.drivers.cpu.parts.partly_compiled_model import PartlyCompiledModel, has_string_ports, stored_like
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel, address_of, require_time, timed
@@ -169,7 +169,7 @@ class GrowingModel(CpuPreparedModel):
         if call is None or not outputs.result(call.expected_shapes()).is_sufficient:
             return None
         call.bind(inputs, outputs.addresses)
-        if not is_short(call.time_ns, factor=_LONGER):
+        if not should_keep_gil(call.time_ns, factor=_LONGER):
             return None
         run, write, shapes = call.run, call.write, call.shapes
         # Another execution may have had the lengths that the call expects at first.
@@ -248,7 +248,7 @@ class GrowingModel(CpuPreparedModel):
             if call is None:
                 return None
             call.bind_arrays(releases_gil=releases_gil)
-            if is_short(partial(call.time_ns, arrays=arrays), factor=factor):
+            if should_keep_gil(partial(call.time_ns, arrays=arrays), factor=factor):
                 return call
         return None
 

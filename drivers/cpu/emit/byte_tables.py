@@ -33,7 +33,7 @@ def is_permuted(target: Target, element: str, size_bytes: int) -> bool:
     return target.vector_bytes in (_LONG_REGISTER, _SHORT_REGISTER) or _has_quarters(target)
 
 
-def is_short(target: Target) -> bool:
+def has_cheap_lookups(target: Target) -> bool:
     """Returns True if lookups take few instructions for each register of bytes."""
     return target.has_byte_permutes or _has_quarters(target)
 

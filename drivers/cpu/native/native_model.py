@@ -433,7 +433,7 @@ class NativeModel:
             with suppress(OutOfMemory, ResourceExhaustedTransient, ResourceExhaustedPersistent):
                 if self._may_be_short():
                     instance = self._new_instance()
-                    if isinstance(instance, Instance) and is_short(instance.time_ns):
+                    if isinstance(instance, Instance) and should_keep_gil(instance.time_ns):
                         self._short_instance = instance
             self._is_measured = True
         return self._short_instance
@@ -521,7 +521,7 @@ class _SharedCalls:
         return self._native.run_on_arrays(self._bound[0], arrays)
 
 
-def is_short(time_ns: Callable[[int], int], *, factor: int = 1) -> bool:
+def should_keep_gil(time_ns: Callable[[int], int], *, factor: int = 1) -> bool:
     """Returns True if a step is so short that its functions should keep the GIL.
 
     Args:

@@ -17,7 +17,7 @@ from neurald.drivers.compiler.ir.kernel import Kernel, op_cost
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import rewrite, substitute, walk
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.cpu.emit.byte_tables import is_permuted, is_short, permuted_lanes
+from neurald.drivers.cpu.emit.byte_tables import has_cheap_lookups, is_permuted, permuted_lanes
 from neurald.drivers.cpu.emit.op_table import stored
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.records import replace
@@ -43,13 +43,13 @@ def use_lookup_tables(kernel: Kernel, target: Target, evaluate: Evaluate = evalu
     """
     sources = _Sources(kernel)
     is_quick = is_permuted(target, stored(Scalar.INT8), _ENTRIES)
-    fits = is_short(target) or permuted_lanes(target) <= 2 * target.lanes(Scalar.INT32.size_bytes)
+    fits = has_cheap_lookups(target) or permuted_lanes(target) <= 2 * target.lanes(Scalar.INT32.size_bytes)
     if kernel.contraction is not None:
         # What follows a contraction computes a register of 32-bit numbers at a time.
         is_quick = is_quick and fits
     least = _PERMUTED_WEIGHT if is_quick else _GATHERED_WEIGHT
     if is_quick and fits and kernel.contraction is None:
-        least = _BYTES_WEIGHT if is_short(target) else _WORDS_WEIGHT
+        least = _BYTES_WEIGHT if has_cheap_lookups(target) else _WORDS_WEIGHT
 
     def found(expression: Expression) -> Expression | None:
         """Returns the number that an expression is a function of, if replacing it is worthwhile."""
@@ -159,8 +159,8 @@ def _from_constant(expression: Expression, source: Load, evaluate: Evaluate) -> 
     """Turns a function of a constant's element into an element of another constant."""
     array = _values(expression, source, source.value, evaluate)
     integers = expression.type.is_integer and expression.type.size_bytes > Scalar.INT32.size_bytes
-    is_short = integers and np.array_equal(array, array.astype(np.int32))
-    kind = Scalar.INT32 if is_short else expression.type
+    are_short = integers and np.array_equal(array, array.astype(np.int32))
+    kind = Scalar.INT32 if are_short else expression.type
     value = Value(source.value.shape, kind, array.astype(kind.dtype), source.value.name)
     return load(value, source.index).to(expression.type)
 

@@ -14,7 +14,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import free_axes, walk
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.drivers.compiler.passes.axis_rewriting import join_axes, split_axis, split_reduced_axes
-from neurald.drivers.cpu.emit.byte_tables import is_permuted, is_short
+from neurald.drivers.cpu.emit.byte_tables import has_cheap_lookups, is_permuted
 from neurald.drivers.cpu.emit.math.byte_quotients import byte_quotient_of
 from neurald.drivers.cpu.emit.op_table import stored
 from neurald.drivers.cpu.emit.reductions import is_unrolled, reduction_axis
@@ -348,7 +348,7 @@ def _registers(kernel: Kernel, target: Target) -> int:
         has_room = target.registers >= _MIN_MANY_REGISTERS and all(
             _is_table(each, target) for each in gathered
         )
-        if has_room and is_short(target):
+        if has_room and has_cheap_lookups(target):
             return _REGISTERS
         return 2 if has_room else 1
     quotients = [byte_quotient_of(each, target) if isinstance(each, Apply) else None for each in kernel.roots]

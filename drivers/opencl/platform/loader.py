@@ -20,6 +20,7 @@ from typing import Any
 
 from neurald.drivers.opencl.platform.errors import OPENCL
 from neurald.hal.errors import UnavailableDevice
+from neurald.hal.process.environment import environment_variable
 from neurald.hal.process.fork import forkable_lock
 
 #: If any of these is set, the user controls where the loader searches, and nothing is added.
@@ -70,11 +71,11 @@ def all_libraries() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _vendors() -> Iterator[None]:
-    if any(os.environ.get(variable) for variable in _LOADER_VARIABLES):
+    if any(environment_variable(variable) for variable in _LOADER_VARIABLES):
         yield
         return
     of_system = _named_in(_SYSTEM_VENDORS)
-    of_user = [one for one in os.environ.get(_FILES_VARIABLE, "").split(":") if one]
+    of_user = [one for one in (environment_variable(_FILES_VARIABLE) or "").split(":") if one]
     of_environment = _named_in(Path(sys.prefix) / "etc/OpenCL/vendors")
     entries = _entries([*of_system, *of_user, *of_environment], _libraries())
     if entries == of_system:
@@ -127,10 +128,10 @@ def _stem(library: str) -> str:
 
 def _libraries() -> list[Path]:
     """Returns the known vendors' libraries on this machine, in the search order of the linker."""
-    folders = [*os.environ.get("LD_LIBRARY_PATH", "").split(":"), f"{sys.prefix}/lib"]
+    folders = [*(environment_variable("LD_LIBRARY_PATH") or "").split(":"), f"{sys.prefix}/lib"]
     paths = [path for folder in folders if folder for path in sorted(Path(folder).glob("lib*.so*"))]
     # Ordinary users often lack /sbin in their PATH.
-    environment = {"PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin", "LC_ALL": "C"}
+    environment = {"PATH": f"{environment_variable('PATH') or ''}:/usr/sbin:/sbin", "LC_ALL": "C"}
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         cache = subprocess.run(
             ["ldconfig", "-p"],  # noqa: S607

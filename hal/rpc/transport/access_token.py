@@ -18,6 +18,7 @@ from typing import BinaryIO
 
 from neurald.hal.errors import BadData, BadState
 from neurald.hal.process.address import Address
+from neurald.hal.process.environment import environment_variable
 from neurald.hal.process.files.private_directory import make_directory, open_private
 from neurald.hal.process.files.runtime_directory import runtime_directory
 
@@ -161,7 +162,7 @@ def client_token(address: Address, token_file: Path | None = None) -> bytes | No
                 "or forward a port of this host to it (ssh -L) and connect to that"
             )
         return None
-    if token_file is None and address.path is None and (named := os.environ.get(TOKEN_VARIABLE)):
+    if token_file is None and address.path is None and (named := environment_variable(TOKEN_VARIABLE)):
         token_file = Path(named)
     if token_file is not None:
         return read_token_copy(token_file)

@@ -57,13 +57,13 @@ class FirstTierPaths:
         if path is None:
             return None
 
-        def guarded(cancellation: Cancellation) -> ExecutionResult | None:
+        def run_while_open(cancellation: Cancellation) -> ExecutionResult | None:
             run = path.opened()
             if run is None:
                 raise OpFailed("the first tier was replaced")
             return run(cancellation)
 
-        return guarded
+        return run_while_open
 
     def short(self, request: Request) -> ShortExecution | None:
         """Returns a function that repeats a request as a short one."""
@@ -71,11 +71,11 @@ class FirstTierPaths:
         if path is None:
             return None
 
-        def guarded() -> bool | ExecutionResult:
+        def run_while_open() -> bool | ExecutionResult:
             run = path.opened()
             return run is not None and run()
 
-        return guarded
+        return run_while_open
 
     def on_arrays(
         self, shapes: Sequence[tuple[int, ...]], variables: Sequence[Memory]
@@ -85,11 +85,11 @@ class FirstTierPaths:
         if path is None:
             return None
 
-        def guarded(*arrays: Any) -> Any:
+        def run_while_open(*arrays: Any) -> Any:
             run = path.opened()
             return None if run is None else run(*arrays)
 
-        return guarded
+        return run_while_open
 
     def _path(self, create: Callable[[PreparedModel], _Run | None]) -> "_Path[_Run] | None":
         """Returns a path that is closed with the others; None if the first tier has none."""

@@ -1,12 +1,12 @@
 """Chooses between the values that flags, the environment and a file give to a setting."""
 
-import os
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import Final, TypeVar
 
 from neurald.hal.errors import BadData
+from neurald.hal.process.environment import environment_variable
 
 #: Where the value of a setting comes from if nobody sets it.
 DEFAULT: Final = "default"
@@ -52,7 +52,7 @@ class SettingChoice:
         Raises:
             BadData: the variable is not valid.
         """
-        text = os.environ.get(variable, "")
+        text = environment_variable(variable)
         if flag[1] is None and text:
             self.sources[name] = variable
             return parse(variable, text)

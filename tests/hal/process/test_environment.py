@@ -1,12 +1,16 @@
 """Variables of the environment, read without the conversions of `os.environ`."""
 
+import ast
 import os
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from neurald.hal.process import environment
 from neurald.hal.process.environment import environment_variable
 
+_ROOT = Path(__file__).parents[3]
 _NAME = "NEURALD_POLICY"
 
 
@@ -29,3 +33,30 @@ def test_values_are_those_of_the_environment(
 
 def test_this_python_needs_no_conversions() -> None:
     assert environment._encoded is not None
+
+
+def _reads(source: str) -> Iterator[int]:
+    """Yields the lines that read one variable through `os`."""
+    if "os.environ" not in source and "os.getenv" not in source:
+        return
+    for node in ast.walk(ast.parse(source)):
+        if (isinstance(node, ast.Call) and ast.unparse(node.func) in ("os.environ.get", "os.getenv")) or (
+            isinstance(node, ast.Subscript)
+            and isinstance(node.ctx, ast.Load)
+            and ast.unparse(node.value) == "os.environ"
+        ):
+            yield node.lineno
+
+
+def test_all_packages_read_variables_in_one_way() -> None:
+    found = []
+    for package in ("hal", "drivers", "runtime", "service"):
+        for path in sorted((_ROOT / package).rglob("*.py")):
+            if path != _ROOT / "hal/process/environment.py":
+                found += [f"{path.relative_to(_ROOT)}:{line}" for line in _reads(path.read_text())]
+    assert not found, "read them with environment_variable() of hal/process/environment.py"
+
+
+@pytest.mark.parametrize("source", ["os.environ.get('A')", "os.getenv('A', '')", "b = os.environ['A']"])
+def test_other_ways_to_read_variables_are_found(source: str) -> None:
+    assert [*_reads(source)] == [1]

@@ -34,8 +34,8 @@ _UNROLLED = 4
 _MIN_BYTES = 128
 #: Parts of rows that are replaced are not copied first if they have at least so many bytes.
 _MIN_UNWRITTEN_BYTES = 1024
-#: Blocks are the smallest groups of rows of so many bytes.
-_MIN_BLOCK_BYTES = 16 << 10
+#: Blocks are the smallest groups of rows with at least so many bytes.
+_MIN_GROUP_BYTES = 16 << 10
 #: Cycles per row besides copying, and bytes copied per cycle.
 _ROW_CYCLES, _BYTES_PER_CYCLE = 20.0, 32.0
 
@@ -76,7 +76,7 @@ class _BoxUpdate(Struct, frozen=True, kw_only=True):
     def outer(self) -> int:
         """Number of dimensions that work items have: `rank`, or less if they are blocks of rows."""
         dimensions = self.rank
-        while self.has_blocks and dimensions and self.block_bytes(dimensions) < _MIN_BLOCK_BYTES:
+        while self.has_blocks and dimensions and self.block_bytes(dimensions) < _MIN_GROUP_BYTES:
             dimensions -= 1
         return dimensions
 
