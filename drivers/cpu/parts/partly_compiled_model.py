@@ -1,9 +1,10 @@
 """A model that is compiled in parts, between which operations run on references."""
 
+import logging
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -21,6 +22,8 @@ from neurald.hal.model.model import Model
 from neurald.hal.model.request import Request
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.sync.cancellation import Cancellation
+
+_LOG: Final = logging.getLogger(__name__)
 
 #: A run that may be repeated without the means to stop it takes at most this long, and the first
 #: one, which also warms caches up, this long.
@@ -83,6 +86,7 @@ class PartlyCompiledModel(ReferenceModel):
                 return None
         except Exception:
             # The inputs may have changed since the execution of the request.
+            _LOG.debug("a request cannot be repeated as a short one", exc_info=True)
             return None
 
         def run() -> bool:
@@ -90,6 +94,7 @@ class PartlyCompiledModel(ReferenceModel):
                 return outputs.write(self.results(inputs(), limits))
             except Exception:
                 # The execution of a request raises the error.
+                _LOG.debug("a short execution failed", exc_info=True)
                 return False
 
         return run

@@ -1,16 +1,20 @@
 """Graphs of attention in many forms."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from support.compiler.graphs import GraphBuilder, random_array
 
-from neurald.drivers.compiler.analysis.interpreter import Array
+from neurald.drivers.compiler.analysis.interpreter import Array, evaluate_kernel
 from neurald.drivers.compiler.ir.expression import Expression, apply, axis, constant, load, reduce, select
 from neurald.drivers.compiler.ir.graph import Graph
+from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.compiler.passes.contraction.attention_merging import merge_attention
+from neurald.drivers.compiler.passes.fusion.fusion import fuse
 
 #: Ways to mask scores.
 MASKS = ("none", "causal", "padding", "full", "select", "bias")
@@ -160,3 +164,23 @@ def attention_inputs(graph: Graph, seed: int) -> list[Array]:
     generator = np.random.default_rng(seed)
     arrays = [random_array(generator, value.shape, value.type) for value in graph.inputs]
     return [np.full_like(each, 4) if each.dtype == np.int32 else each for each in arrays]
+
+
+def merged_attention(graph: Graph, fits: Callable[[Kernel], bool] = lambda _: True) -> FusedGraph:
+    """Returns the kernels of a graph, of which those of an attention that `fits` are merged."""
+    return merge_attention(fuse(graph, is_row_wise=lambda _: True), fits)
+
+
+def with_aliases(fused: FusedGraph, known: Mapping[Value, Array]) -> dict[Value, Array]:
+    """Returns known values, and those that are the same elements in another shape."""
+    found = {value: known[owner] for value, owner in fused.aliases.items() if owner in known}
+    return {**known, **{value: array.reshape(value.shape) for value, array in found.items()}}
+
+
+def operands_of_last(fused: FusedGraph, inputs: Mapping[Value, Array]) -> dict[Value, Array]:
+    """Returns the inputs of a graph and what all kernels but the last one compute of them."""
+    known = with_aliases(fused, inputs)
+    for kernel in fused.kernels[:-1]:
+        known[kernel.output] = evaluate_kernel(kernel, known)
+        known = with_aliases(fused, known)
+    return known

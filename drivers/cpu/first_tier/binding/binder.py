@@ -1,5 +1,6 @@
 """Binds the operations of a graph to the kernels of the first tier."""
 
+import logging
 from collections.abc import Collection, Mapping, Sequence
 from types import ModuleType
 from typing import Final
@@ -17,6 +18,8 @@ from neurald.hal.model.types import Lifetime, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.validation.shape_inference import LazyBindings
+
+_LOG: Final = logging.getLogger(__name__)
 
 #: Module → the operations that it binds. A model uses few, so that few are imported.
 FAMILIES: Final[Mapping[str, tuple[OperationType, ...]]] = {
@@ -417,6 +420,7 @@ class Binder:
             return calls if self._are_right(calls, operation) else None
         except Exception:
             # References report what is wrong with it, if anything.
+            _LOG.debug("operation %d, %s, runs on references", position, operation.type.name, exc_info=True)
             return None
 
     def _are_right(self, calls: Sequence[BoundCall], operation: Operation) -> bool:

@@ -4,6 +4,7 @@ Models compute lengths from the shapes of their inputs, and give other operands 
 the shapes of the inputs are known, these operations are computed here, one after another.
 """
 
+import logging
 import math
 from collections.abc import Sequence
 from typing import Final
@@ -20,6 +21,8 @@ from neurald.hal.operations.machinery.call import Array, Call, Shape, UnknownVal
 from neurald.hal.operations.machinery.working_memory import is_inflated
 from neurald.hal.records import replace
 from neurald.hal.validation.shape_inference import LazyBindings, merge
+
+_LOG: Final = logging.getLogger(__name__)
 
 #: Operations whose results follow from the shape of the input alone.
 _OF_SHAPES: Final = frozenset((T.TFLITE_SHAPE, T.TFLITE_RANK))
@@ -145,6 +148,7 @@ class Folding:
             results = definition.reference(call)
         except Exception:
             # References report what is wrong with it, if anything.
+            _LOG.debug("%s is not computed in advance", operation.type.name, exc_info=True)
             return False
         arrays = [np.asarray(result) for result in results]
         if not self._agree(operation, [array.shape for array in arrays]):

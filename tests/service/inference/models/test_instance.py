@@ -1,9 +1,11 @@
 """A worker that dies, as the model's own state shows it."""
 
 import asyncio
+import contextlib
 import errno
 import os
 import signal
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import numpy as np
@@ -23,92 +25,88 @@ from neurald.service.inference.worker.orders import LoadOrder
 from neurald.service.sandbox.mode import SandboxMode
 
 
+def _ignore(*_: object) -> None:
+    """Does nothing with any arguments."""
+
+
+@contextlib.asynccontextmanager
+async def _instance_of(
+    model: bytes, *, lanes: int = 1, changed: Callable[[], None] = _ignore
+) -> AsyncIterator[ModelInstance]:
+    """Creates an instance of a model, and closes it at the end."""
+    file = os.memfd_create("model")
+    os.write(file, model)
+    pool = WorkerPool(WorkerOptions(sandbox=SandboxMode.OFF))
+    instance = ModelInstance(
+        pool,
+        LoadOrder(name="model"),
+        file,
+        lanes=lanes,
+        load_s=60,
+        statistics=Statistics(),
+        output_bytes=lambda rows: 1024,
+        changed=changed,
+        returned=_ignore,
+        ran=_ignore,
+    )
+    try:
+        yield instance
+    finally:
+        await instance.close()
+        pool.close()
+        os.close(file)
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
 def test_a_dead_worker_is_not_ready_at_once_and_is_replaced(number: int) -> None:
     async def run() -> None:
         loop = asyncio.get_running_loop()
-        file = os.memfd_create("model")
-        os.write(file, zoo.dense())
-        pool = WorkerPool(WorkerOptions(sandbox=SandboxMode.OFF))
         seen: list[tuple[bool, float]] = []
 
         def changed() -> None:
             seen.append((instance.is_ready, loop.time()))
 
-        nothing: Any = lambda *_: None  # noqa: E731 - ignores all arguments
-        instance = ModelInstance(
-            pool,
-            LoadOrder(name="dense"),
-            file,
-            lanes=1,
-            load_s=60,
-            statistics=Statistics(),
-            output_bytes=lambda rows: 1024,
-            changed=changed,
-            returned=nothing,
-            ran=nothing,
-        )
-        await instance.start()
-        first = instance.pid
-        assert first is not None
-        seen.clear()
-        os.kill(first, number)
-        async with asyncio.timeout(60):
-            while not any(ready for ready, _ in seen):
-                await asyncio.sleep(0.01)
-        # Whoever asks between the death and the start of the next worker is told so.
-        assert not seen[0][0]
-        assert instance.is_ready
-        assert instance.pid != first
-        await instance.close()
+        async with _instance_of(zoo.dense(), changed=changed) as instance:
+            await instance.start()
+            first = instance.pid
+            assert first is not None
+            seen.clear()
+            os.kill(first, number)
+            async with asyncio.timeout(60):
+                while not any(ready for ready, _ in seen):
+                    await asyncio.sleep(0.01)
+            # Whoever asks between the death and the start of the next worker is told so.
+            assert not seen[0][0]
+            assert instance.is_ready
+            assert instance.pid != first
         assert not instance.is_ready
-        pool.close()
-        os.close(file)
 
     asyncio.run(run())
 
 
 def test_runs_that_nobody_waits_for_are_not_awaited() -> None:
     async def run() -> None:
-        file = os.memfd_create("model")
-        os.write(file, zoo.counting())
-        pool = WorkerPool(WorkerOptions(sandbox=SandboxMode.OFF))
-        nothing: Any = lambda *_: None  # noqa: E731 - ignores all arguments
-        instance = ModelInstance(
-            pool,
-            LoadOrder(name="counting"),
-            file,
-            lanes=1,
-            load_s=60,
-            statistics=Statistics(),
-            output_bytes=lambda rows: 1024,
-            changed=nothing,
-            returned=nothing,
-            ran=nothing,
-        )
-        await instance.start()
-        source = Bytes(memoryview(np.array(2**31 - 1, np.int32).tobytes()))
-        job = InferenceJob(
-            inputs=[JobInput(kind="int32", shape=(), source=source)],
-            rows=1,
-            wanted=(0,),
-            finish=nothing,
-            end=asyncio.get_running_loop().create_future(),
-        )
-        lane = instance.take_lane()
-        assert lane is not None
-        assert instance.take_lane() is None
-        instance.run(lane, [job])
-        assert (instance.running, instance.awaited) == (1, 1)
-        job.end.cancel()
-        assert (instance.running, instance.awaited) == (1, 0)
-        instance.cancel(job)
-        async with asyncio.timeout(60):
-            while instance.running:
-                await asyncio.sleep(0.01)
-        await instance.close()
-        pool.close()
-        os.close(file)
+        async with _instance_of(zoo.counting()) as instance:
+            await instance.start()
+            source = Bytes(memoryview(np.array(2**31 - 1, np.int32).tobytes()))
+            job = InferenceJob(
+                inputs=[JobInput(kind="int32", shape=(), source=source)],
+                rows=1,
+                wanted=(0,),
+                finish=_ignore,
+                end=asyncio.get_running_loop().create_future(),
+            )
+            lane = instance.take_lane()
+            assert lane is not None
+            assert instance.take_lane() is None
+            instance.run(lane, [job])
+            assert (instance.running, instance.awaited) == (1, 1)
+            job.end.cancel()
+            assert (instance.running, instance.awaited) == (1, 0)
+            instance.cancel(job)
+            async with asyncio.timeout(60):
+                while instance.running:
+                    await asyncio.sleep(0.01)
 
     asyncio.run(run())
 
@@ -120,44 +118,26 @@ def test_outputs_of_open_length_have_room_in_the_arena_from_the_second_run_on(
     monkeypatch.setattr(instance_module, "_MAX_OUTGROWN_BYTES", most)
 
     async def run() -> list[int]:
-        file = os.memfd_create("model")
-        os.write(file, zoo.one_row())
-        pool = WorkerPool(WorkerOptions(sandbox=SandboxMode.OFF))
-        nothing: Any = lambda *_: None  # noqa: E731 - ignores all arguments
-        instance = ModelInstance(
-            pool,
-            LoadOrder(name="row"),
-            file,
-            lanes=1,
-            load_s=60,
-            statistics=Statistics(),
-            output_bytes=lambda rows: 1024,
-            changed=nothing,
-            returned=nothing,
-            ran=nothing,
-        )
-        await instance.start()
-        attached: list[int] = []
-        for count in (50_000, 50_000, 140_000, 140_000, 50_000)[: len(expected)]:
-            values = np.arange(count, dtype=np.float32)
-            job = InferenceJob(
-                inputs=[
-                    JobInput(kind="float32", shape=(1, count), source=Bytes(memoryview(values.tobytes())))
-                ],
-                rows=1,
-                wanted=(0,),
-                finish=lambda outputs, _: bytes(outputs[0].data),
-                end=asyncio.get_running_loop().create_future(),
-                note_result=lambda room, batch, answer, result: attached.append(answer.attached_bytes),
-            )
-            lane = instance.take_lane()
-            assert lane is not None
-            instance.run(lane, [job])
-            end: Any = job.end
-            assert await end == values.tobytes()
-        await instance.close()
-        pool.close()
-        os.close(file)
+        async with _instance_of(zoo.one_row()) as instance:
+            await instance.start()
+            attached: list[int] = []
+            for count in (50_000, 50_000, 140_000, 140_000, 50_000)[: len(expected)]:
+                values = np.arange(count, dtype=np.float32)
+                job = InferenceJob(
+                    inputs=[
+                        JobInput(kind="float32", shape=(1, count), source=Bytes(memoryview(values.tobytes())))
+                    ],
+                    rows=1,
+                    wanted=(0,),
+                    finish=lambda outputs, _: bytes(outputs[0].data),
+                    end=asyncio.get_running_loop().create_future(),
+                    note_result=lambda room, batch, answer, result: attached.append(answer.attached_bytes),
+                )
+                lane = instance.take_lane()
+                assert lane is not None
+                instance.run(lane, [job])
+                end: Any = job.end
+                assert await end == values.tobytes()
         return attached
 
     assert asyncio.run(run()) == expected
@@ -186,36 +166,18 @@ def test_a_model_is_not_given_up_while_the_machine_lacks_something(
         return works(*given, **named)
 
     async def run() -> None:
-        file = os.memfd_create("model")
-        os.write(file, zoo.dense())
-        pool = WorkerPool(WorkerOptions(sandbox=SandboxMode.OFF))
-        nothing: Any = lambda *_: None  # noqa: E731 - ignores all arguments
-        instance = ModelInstance(
-            pool,
-            LoadOrder(name="dense"),
-            file,
-            lanes=2,
-            load_s=60,
-            statistics=Statistics(),
-            output_bytes=lambda rows: 1024,
-            changed=nothing,
-            returned=nothing,
-            ran=nothing,
-        )
-        await instance.start()
-        assert instance.pid is not None
-        monkeypatch.setattr(place, name, fails)
-        os.kill(instance.pid, signal.SIGKILL)
-        async with asyncio.timeout(120):
-            while instance.is_ready or len(failed) < 7:
-                await asyncio.sleep(0.001)
-            while not instance.is_ready:
-                assert not instance.has_given_up
-                await asyncio.sleep(0.01)
-        assert instance.take_lane() is not None
-        assert instance.take_lane() is not None
-        await instance.close()
-        pool.close()
-        os.close(file)
+        async with _instance_of(zoo.dense(), lanes=2) as instance:
+            await instance.start()
+            assert instance.pid is not None
+            monkeypatch.setattr(place, name, fails)
+            os.kill(instance.pid, signal.SIGKILL)
+            async with asyncio.timeout(120):
+                while instance.is_ready or len(failed) < 7:
+                    await asyncio.sleep(0.001)
+                while not instance.is_ready:
+                    assert not instance.has_given_up
+                    await asyncio.sleep(0.01)
+            assert instance.take_lane() is not None
+            assert instance.take_lane() is not None
 
     asyncio.run(run())

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.compiler.attention import Form, attention
+from support.compiler.attention import Form, attention, merged_attention
 from support.compiler.graphs import random_array
 from support.opencl.facts import small_gpu
 from support.opencl.sources import Bench, opencl_facts
@@ -11,8 +11,6 @@ from support.sweeps import sweep
 from neurald.drivers.compiler.analysis.interpreter import evaluate, evaluate_fused
 from neurald.drivers.compiler.ir.graph import Attention
 from neurald.drivers.compiler.ir.kernel import FusedGraph
-from neurald.drivers.compiler.passes.contraction.attention_merging import merge_attention
-from neurald.drivers.compiler.passes.fusion.fusion import fuse
 from neurald.drivers.opencl.kernels.attention import attention as routines
 from neurald.drivers.opencl.kernels.attention import few_rows
 from neurald.drivers.opencl.kernels.attention.appended import read_appended
@@ -27,7 +25,7 @@ SIZES = ((1, 128, 1, 64, 64, 2), (2, 9, 2, 6, 3, 1), (4, 5, 4, 8, 4, 2), (1, 2, 
 
 
 def fused_of(form: Form, seed: int = 0) -> FusedGraph:
-    fused = merge_attention(fuse(attention(form, seed), is_row_wise=lambda _: True), lambda _: True)
+    fused = merged_attention(attention(form, seed))
     return read_appended(fused, lambda kernel: routines.fits(kernel, small_gpu()))
 
 

@@ -1,19 +1,24 @@
 """Attention kernels give the graph's results, in every form and size."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from support.compiler.attention import MASKS, Form, attention, attention_inputs
+from support.compiler.attention import (
+    MASKS,
+    Form,
+    attention,
+    attention_inputs,
+    merged_attention,
+    operands_of_last,
+    with_aliases,
+)
 from support.opencl.facts import small_gpu
 from support.opencl.sources import Array, Bench, opencl_facts
 
-from neurald.drivers.compiler.analysis.interpreter import evaluate, evaluate_kernel
+from neurald.drivers.compiler.analysis.interpreter import evaluate
 from neurald.drivers.compiler.ir.graph import Attention, Graph
 from neurald.drivers.compiler.ir.kernel import FusedGraph
-from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.passes.contraction.attention_merging import merge_attention
-from neurald.drivers.compiler.passes.fusion.fusion import fuse
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.kernels.attention.attention import fits
 from neurald.drivers.opencl.kernels.attention.attention_view import attention_view
@@ -30,7 +35,7 @@ SIZES = ((5, 7, 4, 4), (1, 65, 3, 9), (70, 130, 64, 64), (18, 33, 40, 100), (3, 
 
 
 def merged(graph: Graph) -> FusedGraph:
-    fused = merge_attention(fuse(graph, is_row_wise=lambda _: True), lambda kernel: fits(kernel, small_gpu()))
+    fused = merged_attention(graph, lambda kernel: bool(fits(kernel, small_gpu())))
     assert isinstance(fused.kernels[-1].contraction, Attention)
     return fused
 
@@ -40,21 +45,13 @@ def sources_of(fused: FusedGraph, facts: DeviceFacts) -> Sequence[Source]:
     return candidates(kernel, facts, relaxed=False)
 
 
-def with_aliases(fused: FusedGraph, known: Mapping[Value, Array]) -> dict[Value, Array]:
-    found = {value: known[owner] for value, owner in fused.aliases.items() if owner in known}
-    return {**known, **{value: array.reshape(value.shape) for value, array in found.items()}}
-
-
 def check(
     bench: Bench, form: Form, seed: int, arrays: list[Array] | None = None, facts: DeviceFacts | None = None
 ) -> None:
     graph = attention(form, seed)
     fused = merged(graph)
     given = attention_inputs(graph, seed) if arrays is None else arrays
-    known = dict(zip(graph.inputs, given, strict=True))
-    known.update(
-        (value, known[owner].reshape(value.shape)) for value, owner in fused.aliases.items() if owner in known
-    )
+    known = with_aliases(fused, dict(zip(graph.inputs, given, strict=True)))
     sources = sources_of(fused, facts or small_gpu())
     source = sources[seed % len(sources)]
     result, status = bench.run(source, known)
@@ -123,12 +120,8 @@ def test_float16(precision: Precision, bench: Bench) -> None:
     lower_precision(lower, precision)
     fused = merged(lower)
     given = attention_inputs(graph, 3)
-    *before, kernel = fused.kernels
-    known = dict(zip(lower.inputs, given, strict=True))
-    for each in before:
-        known = with_aliases(fused, known)
-        known[each.output] = evaluate_kernel(each, known)
-    result, _ = bench.run(candidates(kernel, small_gpu(), relaxed=True)[0], with_aliases(fused, known))
+    known = operands_of_last(fused, dict(zip(lower.inputs, given, strict=True)))
+    result, _ = bench.run(candidates(fused.kernels[-1], small_gpu(), relaxed=True)[0], known)
     (expected,) = evaluate(graph, given)
     np.testing.assert_allclose(result, expected, rtol=4e-3, atol=4e-3)
 
@@ -136,9 +129,7 @@ def test_float16(precision: Precision, bench: Bench) -> None:
 def test_only_gpus_and_supported_widths_have_kernels() -> None:
     assert FACTS is not None
     for depth, count in ((256, 1), (257, 0)):
-        fused = merge_attention(
-            fuse(attention(Form(depth=depth)), is_row_wise=lambda _: True), lambda _: True
-        )
+        fused = merged_attention(attention(Form(depth=depth)))
         assert bool(fits(fused.kernels[0], small_gpu())) is bool(count)
         assert not fits(fused.kernels[0], replace(FACTS, kind=DeviceKind.CPU))
 

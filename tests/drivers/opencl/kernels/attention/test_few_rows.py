@@ -2,14 +2,18 @@
 
 import numpy as np
 import pytest
-from support.compiler.attention import MASKS, Form, attention
-from support.compiler.graphs import random_array
+from support.compiler.attention import (
+    MASKS,
+    Form,
+    attention,
+    attention_inputs,
+    merged_attention,
+    with_aliases,
+)
 from support.opencl.facts import small_gpu
 from support.opencl.sources import Bench, opencl_facts
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate
-from neurald.drivers.compiler.passes.contraction.attention_merging import merge_attention
-from neurald.drivers.compiler.passes.fusion.fusion import fuse
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.kernels.attention import few_rows
 from neurald.drivers.opencl.kernels.attention.attention_view import attention_view
@@ -32,7 +36,7 @@ SIZES = (
 
 
 def source_of(form: Form, facts: DeviceFacts) -> list[Source]:
-    fused = merge_attention(fuse(attention(form), is_row_wise=lambda _: True), lambda _: True)
+    fused = merged_attention(attention(form))
     view = attention_view(fused.kernels[-1])
     assert view is not None
     return list(few_rows.candidates(view, facts))
@@ -53,17 +57,12 @@ def test_results(number: int) -> None:
         scales="scores" if number % 3 else "nothing",
     )
     graph = attention(form, number)
-    fused = merge_attention(fuse(graph, is_row_wise=lambda _: True), lambda _: True)
+    fused = merged_attention(graph)
     view = attention_view(fused.kernels[-1])
     assert view is not None
     (source,) = few_rows.candidates(view, small_gpu())
-    generator = np.random.default_rng(number)
-    given = [random_array(generator, value.shape, value.type) for value in graph.inputs]
-    given = [np.full_like(each, 4) if each.dtype == np.int32 else each for each in given]
-    known = dict(zip(graph.inputs, given, strict=True))
-    known.update(
-        (value, known[owner].reshape(value.shape)) for value, owner in fused.aliases.items() if owner in known
-    )
+    given = attention_inputs(graph, number)
+    known = with_aliases(fused, dict(zip(graph.inputs, given, strict=True)))
     result, status = Bench(FACTS.handle).run(source, known)
     (expected,) = evaluate(graph, given)
     np.testing.assert_allclose(result, expected.reshape(result.shape), rtol=1e-4, atol=2e-5)

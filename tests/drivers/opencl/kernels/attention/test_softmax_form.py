@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from support.compiler.attention import MASKS, Form, attention, softmax
+from support.compiler.attention import MASKS, Form, attention, merged_attention, softmax
 from support.compiler.graphs import GraphBuilder
 from support.sweeps import sweep
 
@@ -12,14 +12,12 @@ from neurald.drivers.compiler.ir.graph import Attention, Graph
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.passes.contraction.attention_merging import merge_attention
-from neurald.drivers.compiler.passes.fusion.fusion import fuse
 from neurald.drivers.opencl.kernels.attention.softmax_form import SoftmaxForm, softmax_form
 from neurald.drivers.opencl.platform.precision import Precision, lower_precision
 
 
 def form_of(graph: Graph) -> SoftmaxForm | None:
-    fused = merge_attention(fuse(graph, is_row_wise=lambda _: True), lambda _: True)
+    fused = merged_attention(graph)
     (node,) = (each.contraction for each in fused.kernels if isinstance(each.contraction, Attention))
     return softmax_form(node)
 

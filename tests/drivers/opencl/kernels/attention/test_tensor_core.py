@@ -1,23 +1,18 @@
 """Attention on tensor cores computes the same as the graph; without them, warps are emulated."""
 
-from collections.abc import Mapping
 from unittest.mock import patch
 
 import numpy as np
 import pytest
-from support.compiler.attention import Form, attention
-from support.compiler.graphs import random_array
+from support.compiler.attention import Form, attention, attention_inputs, merged_attention, operands_of_last
 from support.opencl import sources
-from support.opencl.sources import Array, Bench, opencl_facts, program_of
+from support.opencl.sources import Bench, opencl_facts, program_of
 from support.opencl.warps import with_tensor_cores, without_warps
 from support.tiers import one_in
 
-from neurald.drivers.compiler.analysis.interpreter import evaluate, evaluate_kernel
+from neurald.drivers.compiler.analysis.interpreter import evaluate
 from neurald.drivers.compiler.ir.graph import Attention
 from neurald.drivers.compiler.ir.kernel import Kernel
-from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.passes.contraction.attention_merging import merge_attention
-from neurald.drivers.compiler.passes.fusion.fusion import fuse
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.kernels.attention import tensor_core
 from neurald.drivers.opencl.kernels.attention.attention_view import attention_view
@@ -55,26 +50,16 @@ def test_every_tiling_gives_the_same_result(name: str) -> None:
     form, bench = FORMS[name], Bench(FACTS.handle)
     graph, lower = attention(form), attention(form)
     lower_precision(lower, Precision.F16)
-    fused = merge_attention(fuse(lower, is_row_wise=lambda _: True), lambda _: True)
-    generator = np.random.default_rng(5)
-    given = [random_array(generator, value.shape, value.type) for value in graph.inputs]
-    given = [np.full_like(each, 4) if each.dtype == np.int32 else each for each in given]
+    fused = merged_attention(lower)
+    given = attention_inputs(graph, 5)
     (expected,) = evaluate(graph, given)
-    *before, kernel = fused.kernels
-    known: dict[Value, Array] = dict(zip(lower.inputs, given, strict=True))
-
-    def whole(known: Mapping[Value, Array]) -> dict[Value, Array]:
-        found = {value: known[owner] for value, owner in fused.aliases.items() if owner in known}
-        return {**known, **{value: array.reshape(value.shape) for value, array in found.items()}}
-
-    for each in before:
-        known[each.output] = evaluate_kernel(each, whole(known))
-    found = sources_of(kernel)
+    known = operands_of_last(fused, dict(zip(lower.inputs, given, strict=True)))
+    found = sources_of(fused.kernels[-1])
     assert found
     for source in (found[0], found[-1]):
         emulated = (lambda text: text) if FACTS.is_nvidia else without_warps
         with patch.object(sources, "program_of", lambda source: emulated(program_of(source))):  # noqa: B023
-            result, status = bench.run(source, whole(known))
+            result, status = bench.run(source, known)
         np.testing.assert_allclose(
             result, expected.reshape(result.shape), rtol=5e-3, atol=3e-3, err_msg=source.label
         )
@@ -90,6 +75,6 @@ def test_only_aligned_rows_of_halves_are_multiplied_on_tensor_cores() -> None:
     ):
         graph = attention(form)
         lower_precision(graph, precision)
-        fused = merge_attention(fuse(graph, is_row_wise=lambda _: True), lambda _: True)
+        fused = merged_attention(graph)
         assert isinstance(fused.kernels[-1].contraction, Attention)
         assert bool(sources_of(fused.kernels[-1])) is is_supported

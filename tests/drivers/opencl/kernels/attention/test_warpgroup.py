@@ -1,24 +1,19 @@
 """Attention by warpgroups equals the graph; without the instruction, C stands for it."""
 
-from collections.abc import Mapping
 from unittest.mock import patch
 
 import numpy as np
 import pytest
-from support.compiler.attention import Form, attention
-from support.compiler.graphs import random_array
+from support.compiler.attention import Form, attention, attention_inputs, merged_attention, operands_of_last
 from support.opencl import sources
 from support.opencl.facts import has_warpgroup_instruction, warpgroup_facts
-from support.opencl.sources import Array, Bench, opencl_facts, program_of
+from support.opencl.sources import Bench, opencl_facts, program_of
 from support.opencl.warps import without_warpgroup_attention
 from support.tiers import one_in
 
-from neurald.drivers.compiler.analysis.interpreter import evaluate, evaluate_kernel
+from neurald.drivers.compiler.analysis.interpreter import evaluate
 from neurald.drivers.compiler.ir.graph import Graph
-from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
-from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.passes.contraction.attention_merging import merge_attention
-from neurald.drivers.compiler.passes.fusion.fusion import fuse
+from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.kernels.attention import warpgroup
 from neurald.drivers.opencl.kernels.attention.attention_view import attention_view
@@ -49,10 +44,6 @@ def lowered(form: Form, precision: Precision = Precision.F16) -> Graph:
     return graph
 
 
-def merged(graph: Graph) -> FusedGraph:
-    return merge_attention(fuse(graph, is_row_wise=lambda _: True), lambda _: True)
-
-
 def sources_of(kernel: Kernel) -> list[Source]:
     view = attention_view(kernel)
     assert view is not None
@@ -65,26 +56,16 @@ def test_every_tiling_gives_the_same_result(name: str) -> None:
     assert FACTS is not None
     form, bench = FORMS[name], Bench(FACTS.handle)
     graph, lower = attention(form), lowered(form)
-    fused = merged(lower)
-    generator = np.random.default_rng(5)
-    given = [random_array(generator, value.shape, value.type) for value in graph.inputs]
-    given = [np.full_like(each, 4) if each.dtype == np.int32 else each for each in given]
+    fused = merged_attention(lower)
+    given = attention_inputs(graph, 5)
     (expected,) = evaluate(graph, given)
-    *before, kernel = fused.kernels
-    known: dict[Value, Array] = dict(zip(lower.inputs, given, strict=True))
-
-    def whole(known: Mapping[Value, Array]) -> dict[Value, Array]:
-        found = {value: known[owner] for value, owner in fused.aliases.items() if owner in known}
-        return {**known, **{value: array.reshape(value.shape) for value, array in found.items()}}
-
-    for each in before:
-        known[each.output] = evaluate_kernel(each, whole(known))
-    found = sources_of(kernel)
+    known = operands_of_last(fused, dict(zip(lower.inputs, given, strict=True)))
+    found = sources_of(fused.kernels[-1])
     assert len(found) > 1
     for source in found if has_warpgroup_instruction() else (found[0], found[-1]):
         emulated = (lambda text: text) if has_warpgroup_instruction() else without_warpgroup_attention
         with patch.object(sources, "program_of", lambda source: emulated(program_of(source))):  # noqa: B023
-            result, status = bench.run(source, whole(known))
+            result, status = bench.run(source, known)
         np.testing.assert_allclose(
             result, expected.reshape(result.shape), rtol=5e-3, atol=3e-3, err_msg=source.label
         )
@@ -94,7 +75,9 @@ def test_every_tiling_gives_the_same_result(name: str) -> None:
 @pytest.mark.parametrize("is_large", [False, True])
 def test_only_steps_of_separate_kernels_have_candidates(is_large: bool) -> None:
     """Others may become a persistent kernel, of which these are not phases."""
-    (*_, kernel) = merged(lowered(Form(heads=32, rows=200, columns=200, depth=64, features=64))).kernels
+    (*_, kernel) = merged_attention(
+        lowered(Form(heads=32, rows=200, columns=200, depth=64, features=64))
+    ).kernels
     found = candidates(kernel, warpgroup_facts(), relaxed=True, is_large=is_large)
     assert found[0].is_retargeted is is_large
     assert not found[-1].is_retargeted
@@ -104,7 +87,7 @@ def test_only_large_aligned_attentions_of_halves_have_candidates() -> None:
     large = Form(heads=32, rows=200, columns=200, depth=64, features=64)
 
     def count(form: Form, precision: Precision = Precision.F16, **changed: object) -> int:
-        view = attention_view(merged(lowered(form, precision)).kernels[-1])
+        view = attention_view(merged_attention(lowered(form, precision)).kernels[-1])
         assert view is not None
         return len(list(warpgroup.candidates(view, replace(warpgroup_facts(), **changed))))
 
@@ -119,7 +102,7 @@ def test_only_large_aligned_attentions_of_halves_have_candidates() -> None:
 def test_the_widest_fits_registers_and_local_memory() -> None:
     for depth, features in ((256, 256), (8, 256), (256, 8), (128, 128)):
         form = Form(heads=1, rows=70, columns=300, depth=depth, features=features)
-        (*_, kernel) = merged(lowered(form)).kernels
+        (*_, kernel) = merged_attention(lowered(form)).kernels
         found = sources_of(kernel)
         assert found
         assert all(each.scratch_bytes <= 227 * 1024 for each in found)
