@@ -33,6 +33,9 @@ _KEEP_ALIVE_S: Final = 3600
 #: were closed with bytes that nobody has read, and the client might not see the answer.
 _LINGER_S: Final = 1.0
 _MAX_LINGER_BYTES: Final = 1 << 20
+#: How long a client that sends no more is answered. One that has left looks the same, and what it
+#: has asked for keeps others waiting.
+_HALF_CLOSED_S: Final = 0.05
 #: Copying a larger body behind its head takes longer than another call of the kernel.
 _MAX_JOINED_BYTES: Final = 1 << 16
 #: As what the kernel says how many bytes wait to be read.
@@ -150,6 +153,8 @@ class BoundedProtocol(HttpToolsProtocol):
         #: once its client has been told. None before.
         self._fault: _HeadFault | None = None
         self._linger: asyncio.TimerHandle | None = None
+        #: The timer that ends the connection since its client sends no more. None before.
+        self._half_closed: asyncio.TimerHandle | None = None
         self._discarded_bytes = 0
         #: Whether there is no room for this connection.
         self._is_too_many = False
@@ -342,6 +347,8 @@ class BoundedProtocol(HttpToolsProtocol):
             self.on_response_complete()
             if self._fault is not None and not self._unanswered:
                 self._answer_fault(self._fault)
+            elif self._half_closed is not None and not self._is_asked_completely:
+                self.transport.close()
 
         cycle.on_response = on_response
 
@@ -360,9 +367,22 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._events is not None:
             self._events.chunks += 1
 
+    @property
+    def _is_asked_completely(self) -> bool:
+        """True if there is a request without an answer of which all has arrived."""
+        return any(events.is_complete for events in self._unanswered)
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Answers what the client has asked, if that takes a short time; returns False to close."""
+        if self._half_closed is None:
+            if self._fault is not None or not self._is_asked_completely or not self.transport.can_write_eof():
+                return False
+            self._half_closed = self.loop.call_later(_HALF_CLOSED_S, self.transport.close)
+        return True
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Forgets the connection."""
-        for timer in (self._head_timer, self._linger):
+        for timer in (self._head_timer, self._linger, self._half_closed):
             if timer is not None:
                 timer.cancel()
         super().connection_lost(exc)

@@ -14,6 +14,7 @@ pytest.importorskip("uvicorn", reason="the extra [serve] is not installed")
 
 from neurald.service.inference.server.http import http_server
 from neurald.service.inference.server.http.http_server import BoundedProtocol, HttpServer
+from neurald.service.inference.server.http.request_events import EVENTS
 
 _REQUEST = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 
@@ -106,14 +107,16 @@ async def echo(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-async def conversation(request: bytes) -> bytes:
+async def conversation(request: bytes, app: Any = echo, *, sends_no_more: bool = False) -> bytes:
     """Returns all that a client receives until its connection ends."""
     listener = socket.create_server(("127.0.0.1", 0))
-    server = HttpServer(echo, listener, connections=4, drain_s=1, tls=None)
+    server = HttpServer(app, listener, connections=4, drain_s=1, tls=None)
     await server.start()
     reader, writer = await asyncio.open_connection(*listener.getsockname())
     writer.write(request)
     await writer.drain()
+    if sends_no_more:
+        writer.write_eof()
     found = await asyncio.wait_for(reader.read(), 10)
     writer.close()
     await server.stop()
@@ -197,3 +200,27 @@ def test_one_connection_too_many_is_told_so() -> None:
     statuses, error = statuses_and_error(asyncio.run(beyond_limit()))
     assert statuses == [503]
     assert "1 connections" in error
+
+
+@sweep("count", [1, 3])
+@sweep("rest", [b"", _POST + b"Content-Length: 5\r\n\r\nhe", b"GET / HT"])
+def test_a_client_that_sends_no_more_is_answered(
+    count: int, rest: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = (_POST + b"Content-Length: 5\r\n\r\nhello") * count + rest
+    monkeypatch.setattr(http_server, "_HALF_CLOSED_S", 5.0)
+    received = asyncio.run(conversation(request, sends_no_more=True))
+    assert re.findall(rb"HTTP/1\.1 (\d+) ", received) == [b"200"] * count
+
+
+def test_a_client_that_sends_no_more_has_left_if_its_answer_takes_long() -> None:
+    ended: list[str] = []
+
+    async def long(scope: Any, receive: Any, send: Any) -> None:
+        left = asyncio.Event()
+        scope["extensions"][EVENTS].on_gone = left.set
+        await left.wait()
+        ended.append(scope["path"])
+
+    assert asyncio.run(conversation(_REQUEST, long, sends_no_more=True)) == b""
+    assert ended == ["/"]
