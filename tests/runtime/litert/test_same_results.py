@@ -65,3 +65,22 @@ def test_results_are_the_same(name: str) -> None:
     for one, other in zip(found, expected, strict=True):
         assert one.dtype == other.dtype
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5 * float(np.abs(other).max()))
+
+
+LARGEST = np.finfo(np.float32).max
+
+
+@pytest.mark.parametrize(
+    ("operator", "first", "second"),
+    [("ADD", LARGEST, LARGEST), ("SUB", -LARGEST, LARGEST), ("MUL", LARGEST, -2), ("DIV", 1, 0)],
+)
+def test_results_that_are_too_large_are_infinite(operator: str, first: float, second: float) -> None:
+    file = TfliteModel()
+    graph = file.subgraph()
+    x, y, z = (graph.tensor((2, 3), "FLOAT32", name=name) for name in "xyz")
+    graph.operator(operator, (x, y), (z,), f"{operator.title()}Options")
+    graph.inputs, graph.outputs = (x, y), (z,)
+    inputs = [np.full((2, 3), value, np.float32) for value in (first, second)]
+    found, expected = (results(module, file, inputs)[0] for module in (neurald.litert, theirs))
+    assert np.isinf(found).all()
+    np.testing.assert_array_equal(found, expected)
