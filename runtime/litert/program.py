@@ -235,9 +235,16 @@ class _TensorFlowLoader(importlib.abc.Loader):
     def exec_module(self, module: ModuleType) -> None:
         self._loader.exec_module(module)
         _replace_in(module.lite)
-        # Where TensorFlow itself has them from.
+        # Where TensorFlow itself has them from, and modules that have imported them from there.
         interpreter = import_module(f"{_TENSORFLOW}.lite.python.interpreter")
-        for name in _MODULES["interpreter"]:
+        names = _MODULES["interpreter"]
+        originals = {name: vars(interpreter)[name] for name in names if name in vars(interpreter)}
+        for path, other in list(sys.modules.items()):
+            if path.startswith(f"{_TENSORFLOW}.lite."):
+                for name, original in originals.items():
+                    if name in vars(other) and vars(other)[name] is original:
+                        setattr(other, name, getattr(replacement, name))
+        for name in names:
             setattr(interpreter, name, getattr(replacement, name))
 
 

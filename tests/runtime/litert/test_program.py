@@ -152,13 +152,17 @@ def test_an_installed_package_is_replaced_in_other_processes(tmp_path: Path) -> 
     for name in ("", "/lite", "/lite/python", "/lite/experimental"):
         (installed / f"tensorflow{name}/__init__.py").write_text("VALUE = 7\n")
     (installed / "tensorflow/__init__.py").write_text("from . import lite\nVALUE = 7\n")
-    (installed / "tensorflow/lite/__init__.py").write_text("from . import experimental\nInterpreter = None\n")
+    (installed / "tensorflow/lite/__init__.py").write_text(
+        "from . import experimental\nfrom .python import lite\nInterpreter = None\n"
+    )
+    (installed / "tensorflow/lite/python/lite.py").write_text("from .interpreter import Interpreter\n")
     folder.mkdir()
     imports = (
         "from importlib.util import find_spec\nassert find_spec('tensorflow')\n"
         "import tensorflow as tf\nassert tf.VALUE == 7\n"
         "from tensorflow.lite.python.interpreter import Interpreter as third\n"
-        "from ai_edge_litert.interpreter import Interpreter\nassert third is tf.lite.Interpreter is Interpreter"
+        "from ai_edge_litert.interpreter import Interpreter\nassert third is tf.lite.Interpreter is Interpreter\n"
+        "assert sys.modules['tensorflow.lite.python.lite'].Interpreter is Interpreter"
     )
     (folder / "app.py").write_text(_PROCESSES.format(imports=imports))
     sums().write(folder / "m.tflite")
