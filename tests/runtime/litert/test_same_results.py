@@ -54,6 +54,10 @@ CASES = {
     "mfcc of all": (mfcc((2, 3, 129), (0.0, 8000.0), 20, 20), [random(2, 3, 129) ** 2]),
     "hadamard": (hadamard((2, 3, 128), 128), [random(2, 3, 128)]),
     "hadamard in blocks": (hadamard((2, 12), 4), [random(2, 12)]),
+    "verified as integers": (
+        numeric_verify("INT8", 3, "INT8"),
+        [np.arange(6, dtype=np.int8).reshape(2, 3), random(2, 3)],
+    ),
     "verified": (numeric_verify("INT8", 3), [np.arange(6, dtype=np.int8).reshape(2, 3), random(2, 3)]),
 }
 

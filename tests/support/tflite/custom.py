@@ -152,15 +152,21 @@ def hadamard(shape: Sequence[int], size: int) -> TfliteModel:
     )
 
 
-def numeric_verify(kind: str, zero_point: int = 0) -> TfliteModel:
-    """Builds a NumericVerify of a 2 x 3 tensor of a type, with scale 0.5 unless it is FLOAT16."""
+def numeric_verify(kind: str, zero_point: int = 0, result: str = "FLOAT32") -> TfliteModel:
+    """Builds a NumericVerify of a 2 x 3 tensor of a type, with scale 0.5 unless it is FLOAT16.
+
+    Args:
+        kind: the type.
+        zero_point: that of the tensor.
+        result: the type that the file declares for the differences.
+    """
     first: dict[str, Any] = {"shape": (2, 3), "type_": kind}
     if kind != "FLOAT16":
         first |= {"scale": 0.5, "zero_point": zero_point}
     return custom_file(
         "NumericVerify",
         [first, ((2, 3), "FLOAT32")],
-        [((2, 3), "FLOAT32")],
+        [((2, 3), result)],
         {"tolerance": 5.0, "log_if_failed": False},
     )
 

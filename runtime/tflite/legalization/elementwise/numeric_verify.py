@@ -26,7 +26,9 @@ def numeric_verify(graph: SubgraphBuilder, operator: Operator, _: Options) -> No
     else:
         raise UnsupportedFeature(f"input 0 has type {operand.type.name}; a quantised type is expected")
     none = graph.int32(FusedActivation.NONE)
-    graph.emit(OperationType.SUB, (real, reference, none), (graph.output(operator),))
+    # TensorFlow's converter declares the type of the source for them.
+    difference = graph.output(operator, typed_as=1)
+    graph.emit(OperationType.SUB, (real, reference, none), (difference,))
 
 
 #: Custom operators by name.

@@ -23,6 +23,13 @@ def test_differences_are_returned(tmp_path: Path, kind: str, zero_point: int, dt
     np.testing.assert_array_equal(found, real - REFERENCE)
 
 
+def test_differences_are_floats_whatever_type_the_file_declares(tmp_path: Path) -> None:
+    values = np.array([[1, 2, 3], [4, 5, 6]], np.int8)
+    (found,) = results_of(numeric_verify("INT8", 3, "INT8"), tmp_path, values, REFERENCE)
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, (values.astype(np.float32) - 3) * np.float32(0.5) - REFERENCE)
+
+
 def test_plain_numbers_are_refused() -> None:
     file = numeric_verify("FLOAT32")
     with pytest.raises(BadData, match="a quantised type is expected"):
