@@ -22,6 +22,7 @@ from neurald.hal.execution.native_serving import (
     SHARE_BYTES,
     TAKE_ROOM,
 )
+from neurald.hal.process.checked_thread import CheckedThread
 from neurald.hal.process.time_slices import use_ordinary_time_slices
 
 _NS_PER_S: Final = 1e9
@@ -175,7 +176,7 @@ class NativeGate:
         with self._runners_lock:
             while add(self.address, 0) < self._limit:
                 add(self.address, 1)
-                thread = threading.Thread(
+                thread = CheckedThread(
                     target=_run_waiting, args=(run, self._memory), name="neurald runner", daemon=True
                 )
                 try:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Final, Protocol
 
 from neurald.hal.errors import ResourceExhaustedTransient
+from neurald.hal.process.checked_thread import CheckedThread
 
 _CHECKS_PER_PATIENCE: Final = 10
 #: After how many checks without a stream the watching thread ends.
@@ -106,7 +107,7 @@ class StreamLimiter:
             if owner is not None and self._owners[owner] >= self._owner_limit:
                 raise self._too_many()
             if self._watch is None and not self._closed.is_set():
-                watch = threading.Thread(target=self._cut, name="neurald streams", daemon=True)
+                watch = CheckedThread(target=self._cut, name="neurald streams", daemon=True)
                 try:
                     watch.start()
                 except RuntimeError as error:

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from neurald.hal.process.checked_thread import CheckedThread
+
 _T = TypeVar("_T")
 
 #: How often executions under way are checked: this many times within the limit, within bounds.
@@ -126,7 +128,7 @@ class Watchdog(Generic[_T]):
     def _ensure_thread(self) -> None:
         with self._start:
             if self._thread is None:
-                thread = threading.Thread(target=self._run, name="neurald watchdog", daemon=True)
+                thread = CheckedThread(target=self._run, name="neurald watchdog", daemon=True)
                 # Without a thread the execution is watched from the next one on that finds one.
                 with contextlib.suppress(RuntimeError):
                     thread.start()

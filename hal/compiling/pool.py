@@ -48,6 +48,7 @@ from neurald.hal.errors import (
     error_for,
 )
 from neurald.hal.memory.pool import HostMemory, Memory
+from neurald.hal.process.checked_thread import CheckedTimer
 from neurald.hal.process.spawned import SpawnedProcess
 from neurald.hal.rpc.transport.packet import rights
 from neurald.hal.sync.cancellation import Cancellation
@@ -175,7 +176,7 @@ class CompilePool:
         """Looks after some time whether the process is idle. The caller holds the lock."""
         if after_s is None:
             return
-        timer = threading.Timer(after_s, self._end_if_idle)
+        timer = CheckedTimer(after_s, self._end_if_idle)
         timer.daemon = True
         try:
             timer.start()

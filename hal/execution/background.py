@@ -17,6 +17,7 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 from neurald.hal.errors import OutOfMemory, ResourceExhaustedTransient
+from neurald.hal.process.checked_thread import CheckedThread
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.interpreter_turns import turns
@@ -134,7 +135,7 @@ class BackgroundWorker:
 
     def _started(self) -> bool:
         """Starts the thread; returns False if that fails. The caller holds the lock."""
-        thread = threading.Thread(target=self._run, name="neurald background", daemon=True)
+        thread = CheckedThread(target=self._run, name="neurald background", daemon=True)
         try:
             thread.start()
         except RuntimeError as error:

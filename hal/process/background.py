@@ -5,6 +5,8 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
+from neurald.hal.process.checked_thread import CheckedThread
+
 #: How long an idle thread waits for more work.
 _IDLE_S: Final = 1.0
 _IDLE_NAME: Final = "neurald idle"
@@ -44,7 +46,7 @@ class BackgroundThreads:
             idle = self._idle.pop()
         except IndexError:
             # A thread keeps its arguments until it ends.
-            threading.Thread(target=self._run, args=([work],), name=name, daemon=True).start()
+            CheckedThread(target=self._run, args=([work],), name=name, daemon=True).start()
             return
         idle.work, idle.thread.name = work, name
         idle.ready.release()

@@ -4,11 +4,11 @@ import ctypes
 import os
 import select
 import signal
-import threading
 from collections.abc import Callable
 from typing import Final
 
 from neurald.hal.errors import BadState
+from neurald.hal.process.checked_thread import CheckedThread
 
 _PR_SET_PDEATHSIG: Final = 1
 
@@ -41,4 +41,4 @@ def stop_with(process: int, stop: Callable[[], None]) -> None:
             os.close(descriptor)
         stop()
 
-    threading.Thread(target=watch, name="neurald parent", daemon=True).start()
+    CheckedThread(target=watch, name="neurald parent", daemon=True).start()

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import Any, TypeVar
 
+from neurald.hal.process.checked_thread import CheckedThread
+
 _T = TypeVar("_T")
 
 #: How long an idle thread waits for a call. It is short, so that threads and memory of a burst of
@@ -98,7 +100,7 @@ class WorkerThreads(Executor):
 
     def _start(self, first: _Task | None) -> None:
         """Starts a thread that begins with a task, or idle."""
-        thread = threading.Thread(target=self._run, args=(first,), name=self._name)
+        thread = CheckedThread(target=self._run, args=(first,), name=self._name)
         self._threads.add(thread)
         try:
             thread.start()

@@ -5,7 +5,6 @@ properties that were measured the last time (`neurald.runtime.devices.on_demand`
 """
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -24,6 +23,7 @@ from neurald.hal.errors import (
 from neurald.hal.process.activation import MANAGER_SOCKET, is_served, is_standing_by
 from neurald.hal.process.address import Address
 from neurald.hal.process.autostart import ensure_manager
+from neurald.hal.process.checked_thread import CheckedThread
 from neurald.hal.process.files.runtime_directory import runtime_directory
 from neurald.hal.process.fork import forkable_lock, grpc_obstacle
 from neurald.hal.sync.deadline import remaining_s
@@ -336,7 +336,7 @@ def run_concurrently(
         return results
     threads = []
     for number in range(len(calls)):
-        thread = threading.Thread(target=run, args=(number,), name="neurald device query", daemon=True)
+        thread = CheckedThread(target=run, args=(number,), name="neurald device query", daemon=True)
         try:
             thread.start()
         except RuntimeError as error:

@@ -1,9 +1,9 @@
 """Finds out whether a driver failed since the process lacks a resource, which is not its fault."""
 
 import errno
-import threading
 
 from neurald.hal.errors import BadState, Error, OutOfMemory, ResourceExhaustedTransient
+from neurald.hal.process.checked_thread import CheckedThread
 
 #: Python names interpreters where they, rather than the system, refuse a thread.
 _BY_INTERPRETER = "interpreter"
@@ -30,7 +30,7 @@ def exhaustion(device: str, error: Exception) -> Error | None:
 def _thread_refusal(device: str) -> Error | None:
     """Returns the error if no thread can be started here; None if one can."""
     try:
-        threading.Thread(target=int, name="neurald trial", daemon=True).start()
+        CheckedThread(target=int, name="neurald trial", daemon=True).start()
     except RuntimeError as error:
         if _BY_INTERPRETER in str(error):
             return BadState(

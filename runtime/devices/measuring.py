@@ -5,13 +5,13 @@ once. Compilations do not wait: the first one of a process leaves it to a thread
 the compilation has probably ended.
 """
 
-import threading
 import time
 from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
 from neurald.hal.errors import Error
+from neurald.hal.process.checked_thread import CheckedTimer
 from neurald.hal.process.fork import forkable_lock, grpc_obstacle
 from neurald.runtime.devices.daemons import DaemonConnection, connection_to, run_concurrently
 from neurald.runtime.devices.installed import drivers_on_demand
@@ -83,7 +83,7 @@ def measure_soon(connections: Sequence[DaemonConnection]) -> None:
         _next_s = now_s + (RETRY_S if wanted else _PAUSE_S)
     if not wanted:
         return
-    timer = threading.Timer(_DELAY_S, _measure, (wanted,))
+    timer = CheckedTimer(_DELAY_S, _measure, (wanted,))
     timer.daemon = True
     timer.start()
 

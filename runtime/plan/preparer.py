@@ -25,6 +25,7 @@ from neurald.hal.execution.first_tier import first_tier
 from neurald.hal.model.constants import seal_constants
 from neurald.hal.model.model import Model
 from neurald.hal.model.types import Priority
+from neurald.hal.process.checked_thread import CheckedThread
 from neurald.hal.process.memory.gc_pause import paused_gc
 from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
@@ -387,7 +388,7 @@ class Preparer:
         names = sorted(by_device, key=lambda name: wanted[by_device[name][0]][0].is_remote)
         own, threads = names[:1], []
         for name in names[1:]:
-            thread = threading.Thread(
+            thread = CheckedThread(
                 target=run, args=(by_device[name],), name=f"neurald-prepare-{name}", daemon=True
             )
             try:

@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
+from neurald.hal.process.checked_thread import CheckedThread
 from neurald.hal.sync.progress import ProgressListener
 
 _LOG = logging.getLogger(__name__)
@@ -98,7 +99,7 @@ class ProgressMonitor:
             if not self._has_thread:
                 # Without a thread the preparation is not shown.
                 with contextlib.suppress(RuntimeError):
-                    threading.Thread(target=self._watch, name="neurald progress", daemon=True).start()
+                    CheckedThread(target=self._watch, name="neurald progress", daemon=True).start()
                     self._has_thread = True
         try:
             yield running.reached

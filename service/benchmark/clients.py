@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from neurald.hal.errors import BadData
+from neurald.hal.process.checked_thread import CheckedThread
 from neurald.service.benchmark.durations import milliseconds
 from neurald.service.console.measurement import RunControl, summarise
 
@@ -78,7 +79,7 @@ def run_clients(
         except BaseException as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=serve, args=(own,), name="benchmark client") for own in latencies]
+    threads = [CheckedThread(target=serve, args=(own,), name="benchmark client") for own in latencies]
     for thread in threads:
         thread.start()
     with suppress(threading.BrokenBarrierError):

@@ -8,7 +8,6 @@ import logging
 import os
 import socket
 import subprocess
-import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +15,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from neurald.hal.errors import MissedDeadlineTransient, UnavailableDevice
+from neurald.hal.process.checked_thread import CheckedThread
 from neurald.hal.process.own_program import own_program
 
 logger = logging.getLogger(__name__)
@@ -139,7 +139,7 @@ class DriverActor:
             # The daemon must also end if this process is killed.
             *("--until-exit-of", str(os.getpid())),
         ]
-        threading.Thread(target=self._supervise, name="neurald driver", daemon=True).start()
+        CheckedThread(target=self._supervise, name="neurald driver", daemon=True).start()
 
     def address(self) -> str:
         """Returns the address if the daemon listens there now, and else an empty text."""

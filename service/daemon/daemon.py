@@ -33,6 +33,7 @@ from neurald.hal.crashes.watch import CrashWatch
 from neurald.hal.device import Device
 from neurald.hal.errors import BadData, UnavailableDevice
 from neurald.hal.process.address import Address
+from neurald.hal.process.checked_thread import CheckedThread
 from neurald.hal.process.descriptors import raise_descriptor_limit
 from neurald.hal.process.files.runtime_directory import address_of, prepare_directory
 from neurald.hal.process.memory.garbage import GarbageCollector
@@ -352,7 +353,7 @@ def _open_ahead(device: Device) -> None:
         except Exception as error:  # those who need the device get an error of their own
             logger.info("%s could not be opened ahead: %s", device.name, error)
 
-    threading.Thread(target=run, name="neurald opening", daemon=True).start()
+    CheckedThread(target=run, name="neurald opening", daemon=True).start()
 
 
 def _exit_at_once() -> NoReturn:

@@ -3,10 +3,11 @@
 import contextlib
 import struct
 import sys
-import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
+
+from neurald.hal.process.checked_thread import CheckedTimer
 
 #: Length of a valid answer.
 _MAX_ANSWER_BYTES = 1 << 31
@@ -69,7 +70,7 @@ class WorkerProcess:
         Raises:
             OSError, ValueError, struct.error: the process has ended, or its answer is invalid.
         """
-        timer = None if limit_s is None else threading.Timer(limit_s, self._process.kill)
+        timer = None if limit_s is None else CheckedTimer(limit_s, self._process.kill)
         if timer is not None:
             timer.daemon = True
             timer.start()

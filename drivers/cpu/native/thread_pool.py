@@ -48,6 +48,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.execution.native_serving import RING_FUNCTIONS
 from neurald.hal.execution.recorded_calls import offer_recorded_calls
 from neurald.hal.memory.pool import anonymous
+from neurald.hal.process.checked_thread import CheckedThread
 
 if TYPE_CHECKING:
     from neurald.drivers.cpu.native.objects.unit_queue import Unit
@@ -184,7 +185,7 @@ class ThreadPool:
             wanted = max(threads - 1, len(cores)) if needs_homes else threads - 1
             while len(self._workers) < min(wanted, MAX_WORKERS):
                 number = len(self._workers)
-                worker = threading.Thread(
+                worker = CheckedThread(
                     target=self._work,
                     args=(number,),
                     name=f"neurald-cpu-{number}",

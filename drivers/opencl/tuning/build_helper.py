@@ -26,6 +26,7 @@ from neurald.drivers.opencl.tuning.sharding import shards_of, work_bytes
 from neurald.drivers.opencl.tuning.trials import trials_of
 from neurald.hal.decoding import from_msgpack
 from neurald.hal.errors import OpFailed
+from neurald.hal.process.checked_thread import CheckedThread
 
 _LOG = logging.getLogger(__name__)
 
@@ -59,7 +60,7 @@ class BuildHelper:
         self.process = processes.take()
         self._thread: threading.Thread | None = None
         if self.process is not None:
-            self._thread = threading.Thread(
+            self._thread = CheckedThread(
                 target=self._run, args=(self.process,), name="neurald opencl helper", daemon=True
             )
             self._thread.start()
@@ -126,7 +127,7 @@ class HelperBuild:
         self._binary = b""
         self._is_closed = False
         self._has_answered = threading.Event()
-        threading.Thread(target=self._fetch, name="neurald opencl helper", daemon=True).start()
+        CheckedThread(target=self._fetch, name="neurald opencl helper", daemon=True).start()
 
     def program(self) -> BuiltProgram:
         """Waits for the program, which is built here if the process failed.

@@ -15,6 +15,7 @@ from typing import Final
 import neurald
 from neurald.drivers.compiler.support.worker_process import WorkerProcess
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
+from neurald.hal.process.checked_thread import CheckedThread
 
 _LOG = logging.getLogger(__name__)
 
@@ -93,7 +94,7 @@ def end(processes: list[WorkerProcess]) -> None:
     for process in processes:
         process.kill()
     if processes:
-        threading.Thread(
+        CheckedThread(
             target=_close_all, args=(processes,), name="neurald opencl helpers", daemon=True
         ).start()
 

@@ -17,6 +17,7 @@ from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.drivers.opencl.tuning.build_helper import HelperBuild
 from neurald.drivers.opencl.tuning.helper_processes import HelperProcesses
 from neurald.hal.errors import Error
+from neurald.hal.process.checked_thread import CheckedThread
 
 _LOG = logging.getLogger(__name__)
 
@@ -42,7 +43,7 @@ class ImprovementBuild:
         self._models: SimpleQueue[weakref.ref[OpenClPreparedModel] | None] = SimpleQueue()
         # The kernel ends the process with the thread that started it, and the thread that prepares
         # the model may end soon.
-        threading.Thread(target=self._run, name="neurald opencl improvement", daemon=True).start()
+        CheckedThread(target=self._run, name="neurald opencl improvement", daemon=True).start()
 
     def improve(self, model: OpenClPreparedModel) -> None:
         """Lets a model run the improved step once its program is built, unless freed before."""

@@ -11,6 +11,7 @@ from typing import Any, Final
 import grpc
 
 from neurald.hal.errors import OpFailed
+from neurald.hal.process.checked_thread import CheckedThread
 
 #: Calls that daemons answer at once, or after a copy: device memory in use is not waited for.
 _PROMPT_CALLS: Final = frozenset(
@@ -60,7 +61,7 @@ def rest_of_answer(call: Any) -> Generator[Any, None, None]:
         is_silent = True
         call.cancel()
 
-    threading.Thread(target=watch, name="neurald silence of a daemon", daemon=True).start()
+    CheckedThread(target=watch, name="neurald silence of a daemon", daemon=True).start()
     try:
         for reply in call:
             count += 1

@@ -2,7 +2,6 @@
 
 import contextlib
 import socket
-import threading
 import time
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,6 +26,7 @@ from neurald.hal.errors import (
 from neurald.hal.memory.pool import Memory, SharedMemory
 from neurald.hal.process.activation import activate
 from neurald.hal.process.address import Address
+from neurald.hal.process.checked_thread import CheckedThread, CheckedTimer
 from neurald.hal.process.files.runtime_directory import in_machine_directory
 from neurald.hal.process.fork import keep_in_children, require_grpc
 from neurald.hal.rpc.client import answer_silence
@@ -117,7 +117,7 @@ class Connection:
             self._open(channel, cleanup, limit_s, has_token=token is not None)
             # gRPC ends waiting calls by itself, except those of a daemon that ended the session.
             life.call_at_end(partial(self._background_calls.put, None))
-            thread = threading.Thread(
+            thread = CheckedThread(
                 target=run_background_calls,
                 args=(
                     self._background_calls,
@@ -200,7 +200,7 @@ class Connection:
         stream = self._stream = self._stub.OpenSession(device_pb2.OpenSessionRequest(), metadata=self._access)
         cleanup.callback(stream.cancel)
         # The stream itself has no time limit, since it lasts as long as the session.
-        timer = threading.Timer(max(0.0, end_s - time.monotonic()), stream.cancel)
+        timer = CheckedTimer(max(0.0, end_s - time.monotonic()), stream.cancel)
         timer.daemon = True
         timer.start()
         try:

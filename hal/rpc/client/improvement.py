@@ -6,7 +6,6 @@ seconds until it does, and happens once, so the daemon is asked from time to tim
 
 from __future__ import annotations
 
-import threading
 import time
 import weakref
 from typing import TYPE_CHECKING, Final, Protocol
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from neurald._proto import device_pb2
 from neurald.hal.device import PreparedModel
 from neurald.hal.errors import Error
+from neurald.hal.process.checked_thread import CheckedThread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +46,7 @@ def call_when_improved(model: _RemoteModel, callback: Callable[[PreparedModel], 
         callback: gets the model.
     """
     arguments = (weakref.ref(model), model.connection.life, callback)
-    threading.Thread(target=_await, args=arguments, name="neurald improvement", daemon=True).start()
+    CheckedThread(target=_await, args=arguments, name="neurald improvement", daemon=True).start()
 
 
 def _await(

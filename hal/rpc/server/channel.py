@@ -20,6 +20,7 @@ from neurald.hal.errors import (
     ResultCode,
     UnavailableDevice,
 )
+from neurald.hal.process.checked_thread import CheckedThread
 from neurald.hal.process.descriptors import NO_DESCRIPTORS, Acceptor, is_scarce
 from neurald.hal.process.peer import peer_of
 from neurald.hal.process.rate_limited_logger import RateLimitedLogger
@@ -86,7 +87,7 @@ class ChannelServer:
         self._warnings = RateLimitedLogger(logger)
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         self._selector.register(self._woken, selectors.EVENT_READ, lambda: None)
-        self._thread = threading.Thread(target=self._run, name="neurald side channel", daemon=True)
+        self._thread = CheckedThread(target=self._run, name="neurald side channel", daemon=True)
         self._is_open = True
 
     @property

@@ -44,6 +44,7 @@ from neurald.hal.execution.native_serving import (
 )
 from neurald.hal.memory.pool import Memory, SharedMemory
 from neurald.hal.model.types import Priority
+from neurald.hal.process.checked_thread import CheckedThread
 from neurald.hal.process.descriptors import NO_DESCRIPTORS
 from neurald.hal.process.rate_limited_logger import RateLimitedLogger
 from neurald.hal.process.time_slices import AdaptiveSlices
@@ -174,7 +175,7 @@ class RingServer:
                 space for one; the ring is over.
         """
         try:
-            threading.Thread(target=self._work, name="neurald ring", daemon=True).start()
+            CheckedThread(target=self._work, name="neurald ring", daemon=True).start()
         except RuntimeError as error:
             self._end()
             raise ResourceExhaustedTransient(f"no thread can be started for a ring: {error}") from None

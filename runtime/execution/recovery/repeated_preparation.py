@@ -2,12 +2,12 @@
 
 import logging
 import os
-import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from neurald.hal.device import ExecuteOptions, PreparedModel
 from neurald.hal.errors import Error, MissedDeadlineTransient, ResourceExhaustedTransient
+from neurald.hal.process.checked_thread import CheckedThread
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.sync.cancellation import next_wait_s
 
@@ -45,9 +45,7 @@ class RepeatedPreparation:
                 return known
             begun = self._under_way = Future[PreparedModel]()
             self._process = os.getpid()
-            run = threading.Thread(
-                target=_prepare, args=(begun, prepare), name="neurald recovery", daemon=True
-            )
+            run = CheckedThread(target=_prepare, args=(begun, prepare), name="neurald recovery", daemon=True)
             try:
                 run.start()
             except RuntimeError as error:

@@ -1,6 +1,5 @@
 """Rules about deadlines and cancellation, which must take effect between two operations."""
 
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from neurald.hal.errors import BadData, Cancelled, Error, MissedDeadlinePersiste
 from neurald.hal.memory.pool import HostMemory, aligned_zeros
 from neurald.hal.model.request import Argument, Request
 from neurald.hal.model.types import byte_size
+from neurald.hal.process.checked_thread import CheckedTimer
 from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.service.conformance.cases.chain import OperationChain, supported_chains
@@ -226,7 +226,7 @@ def _cancellation(subject: Subject) -> None:
         moment.append(time.monotonic())
         asked.cancel()
 
-    timer = threading.Timer(run.takes_s / 8, cancel)
+    timer = CheckedTimer(run.takes_s / 8, cancel)
     timer.start()
     try:
         _require_end(

@@ -26,6 +26,7 @@ from neurald.hal.lanes.packets import (
 )
 from neurald.hal.lanes.repeats import COMPLETION, SUBMISSION, number_after
 from neurald.hal.memory.pool import SharedMemory
+from neurald.hal.process.checked_thread import CheckedThread
 from neurald.hal.process.time_slices import AdaptiveSlices, short_time_slices
 from neurald.hal.records import DECODE_ERRORS
 from neurald.hal.rpc.transport.ring_end import RING_BYTES, WAKE, RingEnd, RingSide, Stamps
@@ -72,7 +73,7 @@ class LaneServer:
         Raises:
             RuntimeError: no thread can be started.
         """
-        threading.Thread(target=self._serve, name="neurald lane", daemon=True).start()
+        CheckedThread(target=self._serve, name="neurald lane", daemon=True).start()
 
     @property
     def end(self) -> socket.socket:

@@ -5,6 +5,7 @@ import os
 import select
 import threading
 
+from neurald.hal.process.checked_thread import CheckedThread
 from neurald.service.inference.worker.lane_server import LaneServer
 
 
@@ -30,7 +31,7 @@ class Leavers:
         with self._lock:
             if not self._is_running:
                 try:
-                    threading.Thread(target=self._run, name="neurald leavers", daemon=True).start()
+                    CheckedThread(target=self._run, name="neurald leavers", daemon=True).start()
                 except RuntimeError:
                     os.close(descriptor)
                     raise

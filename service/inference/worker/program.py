@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from neurald.hal.errors import Error, ResultCode
 from neurald.hal.lanes import socket_end
 from neurald.hal.process.address import Address
+from neurald.hal.process.checked_thread import CheckedThread
 from neurald.hal.process.files.runtime_directory import machine_directory, runtime_directory
 from neurald.hal.process.parent import die_with
 from neurald.hal.records import DECODE_ERRORS
@@ -220,7 +221,7 @@ def _begin(name: str, obey: Callable[[_Order, int], None], order: _Order, descri
         descriptor: what came with it.
     """
     try:
-        threading.Thread(target=obey, args=(order, descriptor), name=name, daemon=True).start()
+        CheckedThread(target=obey, args=(order, descriptor), name=name, daemon=True).start()
     except RuntimeError as error:
         os.close(descriptor)
         return f"the worker cannot start a thread: {error}; try again when other programs need fewer threads"

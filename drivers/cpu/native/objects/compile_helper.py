@@ -19,6 +19,7 @@ from neurald.drivers.cpu.native.objects.llvm import (
 )
 from neurald.drivers.cpu.native.objects.unit_queue import UnitQueue
 from neurald.drivers.cpu.target.target import Target
+from neurald.hal.process.checked_thread import CheckedThread
 from neurald.hal.process.fork import may_fork
 
 _LOG = logging.getLogger(__name__)
@@ -66,7 +67,7 @@ class CompileHelper:
     def serve(self, work: UnitQueue) -> None:
         """Compiles units of `work` in background threads. May only be called once."""
         for process in self.processes:
-            thread = threading.Thread(target=self._run, args=(process, work), daemon=True)
+            thread = CheckedThread(target=self._run, args=(process, work), daemon=True)
             self._threads.append(thread)
             thread.start()
 

@@ -25,6 +25,7 @@ import grpc
 import grpc.aio
 from grpc._cython import cygrpc  # type: ignore[attr-defined]
 
+from neurald.hal.process.checked_thread import CheckedThread
 from neurald.hal.rpc.transport.status import UNCOUNTED_PINGS
 
 logger = logging.getLogger(__name__)
@@ -339,7 +340,7 @@ class GrpcServer:
         self._passed: deque[tuple[Callable[[Any], None], Any]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._threads = [
-            threading.Thread(target=self._serve, name="neurald grpc", daemon=True) for _ in range(_THREADS)
+            CheckedThread(target=self._serve, name="neurald grpc", daemon=True) for _ in range(_THREADS)
         ]
         #: Is held by the thread that waits for events. The others would be woken for nothing.
         self._lead = threading.Lock()
