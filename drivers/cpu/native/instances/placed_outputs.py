@@ -36,9 +36,10 @@ def placed_outputs(opened: OpenExecutable) -> PlacedOutputs | None:
     if any(each.opcode not in _STRAIGHT for each in program):
         return None
     sizings = frozenset(opened.sizings)
-    position = 1 + max(
-        n for n, each in enumerate(program) if each.opcode is Opcode.CALL and each.number in sizings
-    )
+    setting = [n for n, each in enumerate(program) if each.opcode is Opcode.CALL and each.number in sizings]
+    if not setting:
+        return None
+    position = 1 + max(setting)
     places = [place for each in (*opened.locations, *opened.instructions) for place in each]
     offsets = {place.offset for place in places if place is not None}
     two, three = (opened.program.at([length] * len(opened.symbols), offsets) for length in (2, 3))
