@@ -27,23 +27,25 @@ from msgspec import Struct
 from neurald.hal.cache.file import (
     Fingerprint,
     copy_verified,
+    created_file,
     open_directory,
     open_file,
     read_whole,
     write_file,
+    write_memory,
 )
 from neurald.hal.cache.file_attestation import read_attestations, states_of_new_files, write_attestations
 from neurald.hal.cache.key import KeyParts
 from neurald.hal.cache.secret import MAC_BYTES, authentication_code
 from neurald.hal.decoding import from_msgpack
 from neurald.hal.device import Artifact, CacheFilesNeeded
-from neurald.hal.digests import are_equal, hex_digest_of
+from neurald.hal.digests import are_equal, hex_digest_of, new_digest
 from neurald.hal.errors import BadData
 from neurald.hal.memory.mapped_file import FileState
 from neurald.hal.memory.pool import ALIGNMENT, HostMemory, Memory, align
 from neurald.hal.model.model import Model
 from neurald.hal.model.types import byte_size
-from neurald.hal.records import DECODE_ERRORS
+from neurald.hal.records import DECODE_ERRORS, replace
 
 FORMAT = 5
 HEAD = "head"
@@ -164,18 +166,17 @@ def write_entry(
     """
     if len(artifact.seal) > _MAX_SEAL_BYTES:
         raise BadData(f"the seal has {len(artifact.seal)} bytes; at most {_MAX_SEAL_BYTES} are allowed")
-    content = bytearray()
+    contents = list(artifact.model)
     large: list[Fingerprint] = []
-    for memory in artifact.model:
-        _append(content, memory)
     for index, memory in enumerate(artifact.data):
         if memory.size < _LARGE_BYTES:
-            _append(content, memory)
+            contents.append(memory)
         else:
             large.append(write_file(directory, f"data{index}", memory))
-    _append(content, HostMemory(artifact.seal))
+    contents.append(HostMemory(artifact.seal))
     sizes = tuple([memory.size for memory in artifact.data])
     states = states_of_new_files(directory, _names(sizes)) if large else {}
+    digest = new_digest()
     manifest = Manifest(
         format=FORMAT,
         key=parts.key().hex(),
@@ -183,25 +184,32 @@ def write_entry(
         model=tuple([memory.size for memory in artifact.model]),
         data=sizes,
         seal=len(artifact.seal),
-        content=hex_digest_of(memoryview(content)),
+        content=digest.hexdigest(),
         large=tuple(large),
         states=tuple(map(states.get, _names(sizes))),
         origin=origin,
         owner=owner,
     )
-    encoded = msgspec.msgpack.encode(manifest)
-    if len(encoded) > _MAX_MANIFEST_BYTES:
-        raise BadData(f"the manifest has {len(encoded)} bytes; at most {_MAX_MANIFEST_BYTES} are allowed")
-    head = _START.pack(authentication_code(secret, _PURPOSE, encoded), len(encoded)) + encoded
-    write_file(directory, HEAD, HostMemory(head + bytes(-len(head) % ALIGNMENT) + content))
+    # All digests have the same length, and so have the manifests before and after it is known.
+    head_bytes = align(_START.size + len(_encoded(manifest)))
+    with created_file(directory, HEAD) as descriptor:
+        os.lseek(descriptor, head_bytes, os.SEEK_SET)
+        for memory in contents:
+            write_memory(descriptor, memory, digest)
+            write_memory(descriptor, HostMemory(bytes(-memory.size % ALIGNMENT)), digest)
+        manifest = replace(manifest, content=digest.hexdigest())
+        encoded = _encoded(manifest)
+        head = _START.pack(authentication_code(secret, _PURPOSE, encoded), len(encoded)) + encoded
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        write_memory(descriptor, HostMemory(head + bytes(head_bytes - len(head))), new_digest())
     return manifest
 
 
-def _append(content: bytearray, memory: Memory) -> None:
-    """Appends the bytes of a memory, and fills up to the next multiple of the alignment."""
-    for part in memory.parts():
-        content += part
-    content += bytes(-len(content) % ALIGNMENT)
+def _encoded(manifest: Manifest) -> bytes:
+    encoded = msgspec.msgpack.encode(manifest)
+    if len(encoded) > _MAX_MANIFEST_BYTES:
+        raise BadData(f"the manifest has {len(encoded)} bytes; at most {_MAX_MANIFEST_BYTES} are allowed")
+    return encoded
 
 
 def read_manifest(path: str, secret: bytes, key: str) -> Manifest:

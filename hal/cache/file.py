@@ -9,9 +9,9 @@ import contextlib
 import fcntl
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from msgspec import Struct
 
@@ -21,7 +21,12 @@ from neurald.hal.memory.mapped_file import FileState
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory, anonymous_whole
 from neurald.hal.process.files.private_directory import make_directory
 
+if TYPE_CHECKING:
+    from hashlib import blake2b
+
 _OPEN = os.O_NOFOLLOW | os.O_CLOEXEC
+#: How many bytes of a memory are copied at once to be written.
+_COPIED_BYTES = 1 << 16
 
 
 class Fingerprint(Struct, frozen=True, kw_only=True):
@@ -209,18 +214,39 @@ def write_file(directory: int, name: str, content: Memory) -> Fingerprint:
         OSError: it cannot be written.
     """
     digest = new_digest()
+    with created_file(directory, name) as descriptor:
+        write_memory(descriptor, content, digest)
+    return Fingerprint(size_bytes=content.size, digest=digest.hexdigest())
+
+
+@contextlib.contextmanager
+def created_file(directory: int, name: str) -> Iterator[int]:
+    """Creates a file with access for this user only; yields its descriptor, which is closed then.
+
+    Raises:
+        OSError: it cannot be created.
+    """
     descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OPEN, 0o600, dir_fd=directory)
     try:
-        for part in content.parts():
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def write_memory(descriptor: int, content: Memory, digest: "blake2b") -> None:
+    """Writes all bytes of a memory where a file is, and adds them to a digest.
+
+    Raises:
+        OSError: they cannot be written.
+    """
+    for part in content.parts():
+        for begin in range(0, part.nbytes, _COPIED_BYTES):
             # Copied, so that the hashed bytes are the written ones even if the owner changes them.
-            chunk = bytes(part)
+            chunk = bytes(part[begin : begin + _COPIED_BYTES])
             digest.update(chunk)
             written = 0
             while written < len(chunk):
                 written += os.write(descriptor, chunk[written:])
-    finally:
-        os.close(descriptor)
-    return Fingerprint(size_bytes=content.size, digest=digest.hexdigest())
 
 
 def replace_file(directory: int, name: str, content: bytes) -> None:
