@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import accumulate
+from typing import Final
 
 import numpy as np
 from msgspec import Struct
@@ -23,6 +24,7 @@ from neurald.drivers.compiler.ir.extents.extent import estimate
 from neurald.drivers.compiler.ir.extents.scope import MIN_LENGTH, ExtentScope, Guard
 from neurald.drivers.compiler.ir.graph import Attention, Graph, MatrixProduct
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
+from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.string_references import StringConstants
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Shape, Value
@@ -71,6 +73,10 @@ from neurald.hal.model.model import Model
 from neurald.hal.model.numbering import operations_name
 from neurald.hal.records import replace
 from neurald.hal.sync.progress import report_progress
+
+#: They branch for large angles, and an epilogue has a branch for each vector, whose instructions
+#: then wait for each other. Other kernels have one for several vectors.
+_APART: Final = frozenset((Op.SIN, Op.COS, Op.TAN))
 
 
 class Compiled(Struct, frozen=True, kw_only=True):
@@ -269,7 +275,9 @@ class _Compiler:
         self, graph: Graph, names: "_Names | _StructuredNames"
     ) -> "tuple[FusedGraph, tuple[KernelRoutine, ...]]":
         folding, target = self._folding, self._target
-        joined = eliminate_concat(join_pairs(fuse(graph, is_row_wise=is_row_by_row)), Alignment())
+        joined = eliminate_concat(
+            join_pairs(fuse(graph, is_row_wise=is_row_by_row, apart=_APART)), Alignment()
+        )
         placed = concat_in_place(joined, stores_runs)
         if _may_have_attention(placed):
             from neurald.drivers.compiler.passes.contraction.attention_merging import merge_attention

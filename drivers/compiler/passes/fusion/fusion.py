@@ -43,6 +43,7 @@ from neurald.drivers.compiler.ir.graph import (
     linearize,
 )
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel, op_cost
+from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import free_axes
 from neurald.drivers.compiler.ir.value import Value
@@ -74,7 +75,12 @@ IsRowWise = Callable[[Kernel], bool]
 
 
 def fuse(
-    graph: Graph, *, enabled: bool = True, is_row_wise: IsRowWise | None = None, recomputes: bool = False
+    graph: Graph,
+    *,
+    enabled: bool = True,
+    is_row_wise: IsRowWise | None = None,
+    recomputes: bool = False,
+    apart: frozenset[Op] = frozenset(),
 ) -> FusedGraph:
     """Fuses the nodes of a graph into kernels.
 
@@ -86,17 +92,21 @@ def fuse(
             those of a softmax. Without it, no kernel is row-wise.
         recomputes: True if computing elements again is so cheap that none is stored because its
             node says so (`Compute.is_stored`).
+        apart: operations that take longer among the epilogues of contractions than the kernels of
+            their own that they get.
     """
-    fusion = _Fusion(graph, is_row_wise=is_row_wise, recomputes=recomputes)
+    fusion = _Fusion(graph, is_row_wise=is_row_wise, recomputes=recomputes, apart=apart)
     if enabled:
         fusion.run()
     return fusion.result()
 
 
 class _Fusion:
-    def __init__(self, graph: Graph, *, is_row_wise: IsRowWise | None, recomputes: bool) -> None:
+    def __init__(
+        self, graph: Graph, *, is_row_wise: IsRowWise | None, recomputes: bool, apart: frozenset[Op]
+    ) -> None:
         self._graph = graph
-        self._is_row_wise = is_row_wise
+        self._is_row_wise, self._apart = is_row_wise, apart
         self._stored = set(graph.outputs)
         #: Values that no reader computes, although they are not outputs.
         self._kept = {
@@ -263,6 +273,11 @@ class _Fusion:
     def _epilogue(self, producer: Kernel, reader: Kernel) -> Kernel | None:
         """Returns the contraction with the reader as its epilogue, or None if it cannot be one."""
         if isinstance(producer.contraction, Procedure):
+            return None
+        # Functions of bytes become tables, which take no longer in an epilogue.
+        if reader.output.type.size_bytes > 1 and any(
+            isinstance(each, Apply) and each.op in self._apart for each in reader.expressions
+        ):
             return None
         if not self._is_only_reader(producer, reader) or math.prod(reader.shape) != math.prod(producer.shape):
             return None

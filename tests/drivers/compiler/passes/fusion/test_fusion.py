@@ -295,6 +295,17 @@ def test_a_reader_that_replaces_some_sums_is_no_epilogue() -> None:
     assert [kernel.contraction is not None for kernel in found.kernels] == [True, False]
 
 
+@sweep("is_sine", [False, True])
+def test_operations_that_take_longer_in_epilogues_get_kernels_of_their_own(is_sine: bool) -> None:
+    builder = GraphBuilder()
+    product = builder.matrix_product(builder.input(4, 5), builder.weights(4, 5))
+    doubled = builder.compute((4, 4), lambda *at: load(product, at) * 2.0)
+    function = Op.SIN if is_sine else Op.EXP
+    end = builder.compute((4, 4), lambda *at: apply(function, load(doubled, at)) + 1)
+    found = fuse(builder.finish(end), apart=frozenset((Op.SIN,)))
+    assert [kernel.contraction is not None for kernel in found.kernels] == [True] + [False] * is_sine
+
+
 def test_the_operands_of_contractions_are_stored() -> None:
     builder = GraphBuilder()
     left = pointwise(builder, builder.input(4, 5))
