@@ -94,10 +94,10 @@ REFUSED: tuple[Known, ...] = (
         why="LiteRT reads them as INT8, which gives wrong values. INT8 slopes are supported.",
     ),
     Known(
-        operators=("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "DEQUANTIZE", "QUANTIZE"),
-        forms=r".*(by channel|by int8)",
-        message="has a scale for each channel",
-        what="per-channel scales of a result of an operator, or of UINT8",
+        operators=("DEQUANTIZE", "QUANTIZE"),
+        forms=r".*by channel",
+        message="has a scale for each channel|has a zero point other than 0 for a channel",
+        what="per-channel scales of a result of an operator or of UINT8, per-channel zero points of an input",
         why="Converters write per-channel scales only for INT8 weights, which are constants or inputs.",
     ),
     Known(
