@@ -155,7 +155,9 @@ def held_streams(pid: int) -> list[str]:
     ours = {(each.st_dev, each.st_ino) for each in map(os.fstat, (0, 1, 2)) if not stat.S_ISCHR(each.st_mode)}
     found = []
     for link in Path(f"/proc/{pid}/fd").iterdir():
-        status = link.stat()
-        if (status.st_dev, status.st_ino) in ours:
-            found.append(str(link.readlink()))
+        # The process may close it meanwhile.
+        with contextlib.suppress(FileNotFoundError):
+            status = link.stat()
+            if (status.st_dev, status.st_ino) in ours:
+                found.append(str(link.readlink()))
     return found
