@@ -6,7 +6,7 @@ would wait for ever, perhaps with a lock that others need.
 """
 
 import threading
-from typing import Any, Final
+from typing import Final
 
 #: How long a start waits. A thread that begins later does nothing.
 _MAX_START_S: Final = 10.0
@@ -23,12 +23,8 @@ class _LimitedEvent(threading.Event):
 class CheckedThread(threading.Thread):
     """A thread that runs if and only if `start` returns."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        #: Acquired by the thread once it runs, or by its starter once it gives up.
-        self._decision = threading.Lock()
-        # What `threading.Thread.start` waits for.
-        vars(self)["_started"] = self._begun = _LimitedEvent()
+    #: Acquired by the thread once it runs, or by its starter once it gives up.
+    _decision: threading.Lock
 
     def start(self) -> None:
         """Starts the thread.
@@ -36,8 +32,13 @@ class CheckedThread(threading.Thread):
         Raises:
             RuntimeError: there are no more threads, or no memory for another one.
         """
+        begun = _LimitedEvent()
+        if self.ident is None:
+            self._decision = threading.Lock()
+            # What `threading.Thread.start` waits for.
+            vars(self)["_started"] = begun
         super().start()
-        if not self._begun.is_set() and self._decision.acquire(blocking=False):
+        if not begun.is_set() and self._decision.acquire(blocking=False):
             raise RuntimeError("can't start new thread: it has not begun, presumably for lack of memory")
 
     def run(self) -> None:
