@@ -115,6 +115,11 @@ def multiply(values: Array, mantissa: Array | int, exponent: Array | int, *, tie
     return products
 
 
+def saturate32(values: Array) -> Array:
+    """Limits numbers to those of 32 bits."""
+    return np.clip(values, -1 << 31, (1 << 31) - 1)
+
+
 def _multiply_once(values: Array, mantissa: Array, exponent: Array) -> Array:
     """Computes `values` × mantissa × 2^(exponent - 31), rounded to nearest, ties upwards.
 

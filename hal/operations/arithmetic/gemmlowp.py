@@ -11,6 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from neurald.hal.operations.arithmetic.fixed_point import saturate32
 from neurald.hal.operations.machinery.call import Array
 
 _INT16 = np.iinfo(np.int16)
@@ -164,12 +165,8 @@ def inverse_square_root(values: Array) -> tuple[Array, Array]:
     one_and_half = 3 << 27
     root = np.full_like(values, 1 << 28)
     for _ in range(NEWTON_STEPS):  # with 3 integer bits
-        cube = _saturate32(_product32(_product32(root, root), root) << 6)
-        root = _saturate32((_product32(one_and_half, root) - _product32(half, cube)) << 3)
+        cube = saturate32(_product32(_product32(root, root), root) << 6)
+        root = saturate32((_product32(one_and_half, root) - _product32(half, cube)) << 3)
     root = _product32(root, HALF_ROOT)
     mantissas = np.where(values <= 1, _INT32.max, root << np.maximum(-shift, 0))
     return mantissas, np.where(values <= 1, 0, -np.maximum(shift, 0))
-
-
-def _saturate32(values: Array) -> Array:
-    return np.clip(values, _INT32.min, _INT32.max)

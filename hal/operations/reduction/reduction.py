@@ -11,14 +11,12 @@ from neurald.hal.model.graph import Operand
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FeatureLevel, OperandType
-from neurald.hal.operations.arithmetic.fixed_point import multiply, quantize_multiplier
+from neurald.hal.operations.arithmetic.fixed_point import multiply, quantize_multiplier, saturate32
 from neurald.hal.operations.arithmetic.quantized import quantized_limits, saturate
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Check, Definition
 from neurald.hal.operations.machinery.rules import data_rows, resolve_axes, same_scale
 from neurald.hal.operations.machinery.signature import Form, Row, scalar, tensor
-
-_INT32 = -1 << 31, (1 << 31) - 1
 
 
 def _form(keep_dims: OperandType) -> Form:
@@ -70,7 +68,7 @@ def quantized_mean(total: Array, count: int, operand: Operand, output: Operand) 
     mantissa, exponent = mean_multiplier(count, operand, output)
     if exponent > 0:
         # Shifts to the left saturate to 32 bits, but longer sums overflow in them.
-        total = np.clip(total, *_INT32)
+        total = saturate32(total)
     return saturate(multiply(total, mantissa, exponent) + output.zero_point, output)
 
 

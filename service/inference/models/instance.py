@@ -164,7 +164,7 @@ class ModelInstance:
                 end, number = worker.open_lane(is_trusted=True)
                 self.put_back(ServedLane(end, number, self._lane_failed))
         except OSError as error:
-            if error.errno in _SHORTAGES:
+            if _is_shortage(error):
                 worker.on_end = lambda: None
                 self._worker = None
                 self._close_lanes()

@@ -144,18 +144,29 @@ def neighbour_positions(call: Call, builder: Builder, length: int, result: int) 
 
 
 def interpolated(
-    source: Value, at: tuple[Expression, ...], rows: Neighbours, columns: Neighbours, kind: Scalar, one: int
+    source: Value, at: tuple[Expression, ...], rows: Neighbours, columns: Neighbours, one: int
 ) -> Expression:
     """Interpolates between four neighbours, along height first; `one` is a weight of 1."""
-    batch, _, _, channel = at
+    batch, row, _, channel = at
+    first, second = (
+        _along_height(source, (batch, row, column, channel), rows, one)
+        for column in (columns.lower, columns.upper)
+    )
+    return _blended(first, second, columns.weight, one)
 
-    def along_height(column: Expression) -> Expression:
-        first, second = (
-            load(source, (batch, row, column, channel)).to(kind) for row in (rows.lower, rows.upper)
-        )
-        return first * (one - rows.weight) + second * rows.weight
 
-    return along_height(columns.lower) * (one - columns.weight) + along_height(columns.upper) * columns.weight
+def _along_height(source: Value, at: tuple[Expression, ...], rows: Neighbours, one: int) -> Expression:
+    """Interpolates along height between the two rows that enclose an element of the result."""
+    batch, _, column, channel = at
+    first, second = (
+        load(source, (batch, row, column, channel)).to(rows.weight.type) for row in (rows.lower, rows.upper)
+    )
+    return _blended(first, second, rows.weight, one)
+
+
+def _blended(first: Expression, second: Expression, weight: Expression, one: int) -> Expression:
+    """Returns the sum of two neighbours, of which the second one has the weight."""
+    return first * (one - weight) + second * weight
 
 
 def widens(width: int, result: int) -> bool:
@@ -176,11 +187,7 @@ def weighted_rows(builder: Builder, source: Value, height: int, rows: AxisInterp
     batches, length, width, channels = source.shape
 
     def body(*at: Expression) -> Expression:
-        down = neighbours_of(builder, rows, length, at[1])
-        first, second = (
-            load(source, (at[0], row, *at[2:])).to(down.weight.type) for row in (down.lower, down.upper)
-        )
-        return first * (one - down.weight) + second * down.weight
+        return _along_height(source, at, neighbours_of(builder, rows, length, at[1]), one)
 
     return builder.compute((batches, height, width, channels), body, is_stored=True)
 
@@ -189,7 +196,7 @@ def along_width(image: Value, at: tuple[Expression, ...], columns: Neighbours, o
     """Interpolates along width between the two columns that enclose an element of the result."""
     batch, row, _, channel = at
     first, second = (load(image, (batch, row, column, channel)) for column in (columns.lower, columns.upper))
-    return first * (one - columns.weight) + second * columns.weight
+    return _blended(first, second, columns.weight, one)
 
 
 def lower_nearest(call: Call, builder: Builder) -> tuple[Value, ...]:
@@ -230,7 +237,7 @@ def lower_bilinear(call: Call, builder: Builder) -> tuple[Value, ...]:
             value = along_width(image, at, across, 1)
         else:
             down = neighbours_of(builder, rows, height, at[1])
-            value = interpolated(source, at, down, across, Scalar.FLOAT32, 1)
+            value = interpolated(source, at, down, across, 1)
         if not is_quantized(output):
             return value.to(source.type)
         low, high = map(float, quantized_limits(output))

@@ -13,7 +13,7 @@ from neurald.hal.model.graph import Operand
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import OperandType
-from neurald.hal.operations.arithmetic.fixed_point import quantize_multiplier, single_ratio
+from neurald.hal.operations.arithmetic.fixed_point import quantize_multiplier, saturate32, single_ratio
 from neurald.hal.operations.arithmetic.quantized import round_away, saturate
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
@@ -26,7 +26,6 @@ _INT16 = OperandType.TENSOR_QUANT16_SYMM
 _INTEGERS = (OperandType.TENSOR_INT32, OperandType.TENSOR_INT64)
 _NUMBERS = (*FLOATS, *_INTEGERS, *QUANT8, _INT16)
 
-_INT32 = -1 << 31, (1 << 31) - 1
 #: Bits of the multipliers that rescale products of quantised values.
 _MULTIPLIER_BITS = 15
 
@@ -98,7 +97,7 @@ def _quantized_mean(rows: Array, operand: Operand, output: Operand) -> Array:
 
 def _quantized_sum(rows: Array, operand: Operand, output: Operand) -> Array:
     scale, bias = sum_scaling(len(rows), operand, output)
-    total = np.clip(rows.sum(axis=0, dtype=np.int64), *_INT32)
+    total = saturate32(rows.sum(axis=0, dtype=np.int64))
     with np.errstate(all="ignore"):
         real = np.nan_to_num(total.astype(np.float32) * scale + bias)
     return saturate(round_away(real.astype(np.float64)) + output.zero_point, output)

@@ -149,7 +149,7 @@ def _signed(
         neighbours_of(builder, rows, height, at[1]),
         neighbours_of(builder, columns, width, at[2]),
     )
-    return _rounded(interpolated(source, at, down, across, down.weight.type, ONE), source.type)
+    return _rounded(interpolated(source, at, down, across, ONE), source.type)
 
 
 def _unsigned(
