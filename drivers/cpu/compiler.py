@@ -131,8 +131,8 @@ def compile_model(
         helper: a compiling process that was already started; it is terminated.
         first: further units, compiled before those of the model. Their code stays in the object
             code cache and is not part of the result.
-        scope: the scope of the extents in `input_shapes`; None if there are none.
         structured: the model's program, if it has control flow.
+        scope: the scope of the extents in `input_shapes`; None if there are none.
         store: kernels that are kept; None if there are none.
 
     Raises:

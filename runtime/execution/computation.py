@@ -173,7 +173,6 @@ class Computation:
 
         Args:
             burst: the burst of the last `run`.
-            result: the result of the last `run`.
 
         Returns:
             See `create_reusable_execution`; it always returns its result.

@@ -48,6 +48,12 @@ class CachedPreparation:
     """Prepares one model on one device with a cache.
 
     Args:
+        cache: the cache that is read and written.
+        device: the device that prepares the model.
+        model: the model.
+        parts: the parts of the key of its entry.
+        options: the options for the device, to which the key is added.
+        lock_wait_s: maximum time to wait for another process that compiles the same model.
         question: identifies the file state that the key's constants were read from (see
             `constants_question`); None if the model's constants are sealed.
         is_background: see `Preparer`.

@@ -395,12 +395,12 @@ def serve(
     """Runs a daemon in the main thread until SIGTERM or SIGINT.
 
     On return, the process's signal handlers and memory limits are restored, but it keeps to one
-    heap for all threads. If calls do not finish
-    in time, the function ends the process with status 0 instead of returning.
+    heap for all threads. If calls do not finish in time, the function ends the process with status
+    0 instead of returning.
 
     Args:
-        driver, listen, listen_tls, insecure, limits, drain_s, sandbox, takes_over, tls, notifier,
-            sharing: as for `Daemon`.
+        driver, listen, listen_tls, insecure, limits, drain_s, sandbox: as for `Daemon`.
+        takes_over, tls, notifier, sharing: as for `Daemon`.
         ready: called with the address once the daemon serves.
         until_exit_of: id of a process; the daemon stops when that process ends for any reason.
 

@@ -64,8 +64,8 @@ def restrict(
         writable: directories, whose contents are writable, files, and devices, which also accept
             control calls (ioctl). Missing paths are ignored.
         readable: directories, whose contents are readable, and files.
-        listable: directories whose entries, and those of the directories below, may be listed.
         ports: TCP ports; 0 for any port that the kernel chooses.
+        listable: directories whose entries, and those of the directories below, may be listed.
         emptied: directories from which empty directories may be removed.
 
     Raises:

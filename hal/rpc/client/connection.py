@@ -72,10 +72,10 @@ class Connection:
 
     Args:
         address: the address of the daemon.
-        token_file: see `client_token`; not used with `tls`.
-        tls: the client's certificate and key, and the authorities that it trusts; None without TLS.
         deadline_s: the time by which the session must be open, on the clock of
             `time.monotonic()`.
+        token_file: see `client_token`; not used with `tls`.
+        tls: the client's certificate and key, and the authorities that it trusts; None without TLS.
 
     Attributes:
         description: the daemon's description of its device.

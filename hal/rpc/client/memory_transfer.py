@@ -30,8 +30,8 @@ class MemoryTransfer:
         calls: makes the calls of the session.
         stub: the daemon's methods.
         side_channel: shares memory with a daemon on this host; None for one on another host.
-        packs: whether the daemon takes chunks that may be compressed.
         background_calls: takes calls whose reply is ignored.
+        packs: whether the daemon takes chunks that may be compressed.
     """
 
     def __init__(

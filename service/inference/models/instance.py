@@ -52,6 +52,7 @@ class ModelInstance:
         changed: the function that is called when it has become ready or unready, and when a run has
             ended.
         returned: receives the requests of a worker that died or was ended.
+        ran: the function that is called with the seconds and the number of requests of each run.
     """
 
     def __init__(

@@ -34,7 +34,8 @@ class _Updates:
     """Replaces the process of a driver.
 
     Args:
-        service: with the driver.
+        service: the service with the driver.
+        slack: the factor by which limits of time are longer.
     """
 
     def __init__(self, service: Service, slack: float) -> None:

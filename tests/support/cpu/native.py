@@ -102,8 +102,8 @@ def run(
         target: the target of its code.
         at_start: whether memory begins after an inaccessible page instead of ending before one.
         splits: work items at which another call begins; half of the work items by default. The last
-        call
-            runs first, so that its results are lost if an earlier one exceeds its own work items.
+            call runs first, so that its results are lost if an earlier one exceeds its own work
+            items.
         functions: result of `compiled` for this routine and others; None compiles it alone.
     """
     function = (functions or compiled([routine], target))[routine.name]

@@ -66,8 +66,8 @@ class Managed:
         folder: of its files; the runtime directory is below it.
         options: of `neurald serve`.
         settings: of the driver, in addition to its factory and environment.
-        driver: the factory; None for that of `create_adder`.
         name: of the driver.
+        driver: the factory; None for that of `create_adder`.
         directory: of the sockets, if it is not the user's runtime directory.
         tables: of the configuration file, besides that of the driver.
     """

@@ -181,7 +181,10 @@ def weighted_rows(builder: Builder, source: Value, height: int, rows: AxisInterp
     results of `interpolated`.
 
     Args:
+        builder: receives the image.
+        source: the image.
         height: the number of rows of the result.
+        rows: the interpolation along the height.
         one: a weight of 1.
     """
     batches, length, width, channels = source.shape

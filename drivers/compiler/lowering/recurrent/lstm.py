@@ -42,8 +42,8 @@ class LstmCellBuilder:
     Args:
         call: the operation.
         builder: the builder of the operation.
-        prefix: the prefix of the names of the cell's operands.
         sequence: (time, batch, elements).
+        prefix: the prefix of the names of the cell's operands.
         auxiliary: the cell's auxiliary input, (time, batch, elements), if there is one.
     """
 

@@ -156,6 +156,7 @@ def _function(
     """Returns the function up to where its accumulators are known, and what it calls.
 
     Args:
+        tiling: the block, and the tiles in which a work-group computes it.
         functions: the epilogues of the kernels before the last one.
         after: the epilogue of the last one.
         sums: the location of a work-item's accumulators.

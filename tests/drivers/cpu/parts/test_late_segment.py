@@ -54,6 +54,7 @@ def fed(
         is_open: whether executions may have other lengths.
         rank: the rank of the result.
         follows: whether other operators read the result.
+        values: the values of the options, by name.
     """
     file = TfliteModel()
     graph = file.subgraph()

@@ -189,6 +189,8 @@ class QuantizedMicroKernel:
             panel: address of the panel.
             prefetched_at: see `prefetch_address`.
             window_sums: address of the shared addends of the positions, if there are any.
+            row: name of the variable that has the distance of the rows of a window in bytes; None
+                if this code is for one distance.
         """
         v = self._vector(code)
         starts = self.load_row(code, panel, 0)
