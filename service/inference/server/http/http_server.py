@@ -21,6 +21,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from neurald.hal.process.rate_limited_logger import RateLimitedLogger
 from neurald.service.inference.protocol.tensors import quoted
+from neurald.service.inference.server.http.presence_check import PresenceCheck
 from neurald.service.inference.server.http.request_events import EVENTS, RequestEvents
 
 #: The largest head of a request, and how long it may take to arrive.
@@ -33,9 +34,6 @@ _KEEP_ALIVE_S: Final = 3600
 #: were closed with bytes that nobody has read, and the client might not see the answer.
 _LINGER_S: Final = 1.0
 _MAX_LINGER_BYTES: Final = 1 << 20
-#: How long a client that sends no more is answered. One that has left looks the same, and what it
-#: has asked for keeps others waiting.
-_HALF_CLOSED_S: Final = 0.05
 #: Copying a larger body behind its head takes longer than another call of the kernel.
 _MAX_JOINED_BYTES: Final = 1 << 16
 #: As what the kernel says how many bytes wait to be read.
@@ -99,17 +97,19 @@ class AnswerTransport:
 
     Args:
         transport: the transport of the connection.
+        presence: the check of the connection, which may have sent the first bytes of the head.
     """
 
-    def __init__(self, transport: asyncio.WriteTransport) -> None:
+    def __init__(self, transport: asyncio.WriteTransport, presence: PresenceCheck) -> None:
         self._transport = transport
+        self._presence = presence
         self._head: bytes | None = None
         self._is_begun = False
 
     def write(self, data: bytes) -> None:
         """Sends what follows the head; keeps the head for it."""
         if not self._is_begun:
-            self._head, self._is_begun = data, True
+            self._head, self._is_begun = self._presence.rest_of(data), True
         elif self._head is not None and len(data) <= _MAX_JOINED_BYTES:
             data, self._head = self._head + data, None
             self._transport.write(data)
@@ -153,8 +153,7 @@ class BoundedProtocol(HttpToolsProtocol):
         #: once its client has been told. None before.
         self._fault: _HeadFault | None = None
         self._linger: asyncio.TimerHandle | None = None
-        #: The timer that ends the connection since its client sends no more. None before.
-        self._half_closed: asyncio.TimerHandle | None = None
+        self._presence = PresenceCheck(transport, self.loop)
         self._discarded_bytes = 0
         #: Whether there is no room for this connection.
         self._is_too_many = False
@@ -263,6 +262,7 @@ class BoundedProtocol(HttpToolsProtocol):
         """Sends the last answer, and closes the connection when its client has probably read it."""
         if self.transport.is_closing():
             return
+        self._presence.end()
         self._unset_keepalive_if_required()
         content = msgspec.json.encode({"error": str(fault)})
         head = (
@@ -332,22 +332,24 @@ class BoundedProtocol(HttpToolsProtocol):
 
         async def receive() -> dict[str, Any]:
             nonlocal send_continue
-            if send_continue and not cycle.response_started and not self.transport.is_closing():
+            is_waiting = not (events.is_complete or cycle.response_started)
+            if send_continue and is_waiting and not self.transport.is_closing():
                 self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             send_continue = False
             return await events.receive()
 
         cycle.receive = receive
-        cycle.transport = answer = AnswerTransport(self.transport)
+        cycle.transport = answer = AnswerTransport(self.transport, self._presence)
 
         def on_response() -> None:
             self._unanswered.discard(events)
             self._idle_since_s = self.loop.time()
             answer.flush()  # of a request HEAD, whose answer has no body
+            self._presence.answered()
             self.on_response_complete()
             if self._fault is not None and not self._unanswered:
                 self._answer_fault(self._fault)
-            elif self._half_closed is not None and not self._is_asked_completely:
+            elif self._presence.is_begun and not self._is_asked_completely:
                 self.transport.close()
 
         cycle.on_response = on_response
@@ -373,16 +375,19 @@ class BoundedProtocol(HttpToolsProtocol):
         return any(events.is_complete for events in self._unanswered)
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """Answers what the client has asked, if that takes a short time; returns False to close."""
-        if self._half_closed is None:
-            if self._fault is not None or not self._is_asked_completely or not self.transport.can_write_eof():
-                return False
-            self._half_closed = self.loop.call_later(_HALF_CLOSED_S, self.transport.close)
+        """Answers what the client has asked, unless it has left; returns False to close.
+
+        An encrypted connection is closed in both directions at once.
+        """
+        if self._fault is not None or not self._is_asked_completely or not self.transport.can_write_eof():
+            return False
+        self._presence.begin()
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forgets the connection."""
-        for timer in (self._head_timer, self._linger, self._half_closed):
+        self._presence.end()
+        for timer in (self._head_timer, self._linger):
             if timer is not None:
                 timer.cancel()
         super().connection_lost(exc)

@@ -202,18 +202,27 @@ def test_one_connection_too_many_is_told_so() -> None:
     assert "1 connections" in error
 
 
+async def slow_echo(scope: Any, receive: Any, send: Any) -> None:
+    """Answers after a time in which the first bytes of an answer have been sent ahead."""
+    await asyncio.sleep(0.1)
+    await echo(scope, receive, send)
+
+
+@sweep("app", [echo, slow_echo])
 @sweep("count", [1, 3])
 @sweep("rest", [b"", _POST + b"Content-Length: 5\r\n\r\nhe", b"GET / HT"])
-def test_a_client_that_sends_no_more_is_answered(
-    count: int, rest: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    request = (_POST + b"Content-Length: 5\r\n\r\nhello") * count + rest
-    monkeypatch.setattr(http_server, "_HALF_CLOSED_S", 5.0)
-    received = asyncio.run(conversation(request, sends_no_more=True))
-    assert re.findall(rb"HTTP/1\.1 (\d+) ", received) == [b"200"] * count
+@sweep("fields", [b"", b"Expect: 100-continue\r\n"])
+def test_a_client_that_sends_no_more_is_answered(app: Any, count: int, rest: bytes, fields: bytes) -> None:
+    request = (_POST + fields + b"Content-Length: 5\r\n\r\nhello") * count + rest
+    received = asyncio.run(conversation(request, app, sends_no_more=True))
+    undated = re.sub(rb"date: .*\r\n", b"", received)
+    answer = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello"
+    assert undated.replace(b"HTTP/1.1 100 Continue\r\n\r\n", b"") == answer * count
 
 
-def test_a_client_that_sends_no_more_has_left_if_its_answer_takes_long() -> None:
+@sweep("ends_first", [False, True])
+def test_a_client_that_has_left_is_noticed(ends_first: bool) -> None:
+    """Its request is cancelled, also if it waited for a while before it left."""
     ended: list[str] = []
 
     async def long(scope: Any, receive: Any, send: Any) -> None:
@@ -222,5 +231,22 @@ def test_a_client_that_sends_no_more_has_left_if_its_answer_takes_long() -> None
         await left.wait()
         ended.append(scope["path"])
 
-    assert asyncio.run(conversation(_REQUEST, long, sends_no_more=True)) == b""
+    async def leave() -> None:
+        listener = socket.create_server(("127.0.0.1", 0))
+        server = HttpServer(long, listener, connections=4, drain_s=1, tls=None)
+        await server.start()
+        _, writer = await asyncio.open_connection(*listener.getsockname())
+        writer.write(_REQUEST)
+        await writer.drain()
+        if ends_first:
+            writer.write_eof()
+            await asyncio.sleep(0.1)
+            assert not ended
+        writer.close()
+        async with asyncio.timeout(10):
+            while not ended:
+                await asyncio.sleep(0.01)
+        await server.stop()
+
+    asyncio.run(leave())
     assert ended == ["/"]
