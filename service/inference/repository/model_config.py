@@ -1,11 +1,11 @@
 """The configuration of a model: `config.pbtxt` as Triton knows it, and its consequences.
 
-Fields that make no sense here, such as those for other frameworks, are ignored. Those that would
-change what clients get, such as sequences and ensembles, are refused.
+Fields that make no sense here, such as those for other frameworks, have no effect, and the log
+names them. Those that would change what clients get, such as sequences and ensembles, are refused.
 """
 
+import logging
 import math
-import re
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -18,9 +18,19 @@ from neurald.hal.records import DECODE_ERRORS
 from neurald.service.inference.protocol.element_types import config_type
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.messages import POOL, ModelConfig
+from neurald.service.inference.repository.config_fields import (
+    MAX_DEPTH,
+    DeepNesting,
+    fields_of_json,
+    fields_of_text,
+    unknown_fields,
+    with_colons,
+)
 from neurald.service.inference.repository.queue_policy import Priorities, QueuePolicy
 from neurald.service.inference.repository.reshapes import reshape_fault
 from neurald.service.inference.worker.orders import LoadOrder, ModelDescription, Warmup
+
+logger = logging.getLogger(__name__)
 
 PLATFORM: Final = "neurald_tflite"
 BACKEND: Final = "neurald"
@@ -33,12 +43,12 @@ _REFUSED: Final = (
     "batch_output",
     "response_cache",
 )
-_MAX_DEPTH: Final = 32
 _MAX_JSON_CHARACTERS: Final = 1 << 20
 _MAX_INSTANCES: Final = 64
 _MAX_BATCH: Final = 65_536
 _MAX_DELAY_S: Final = 10.0
-_TOKEN: Final = re.compile(r"""#[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|[{}<>]|\w+""")
+#: Of the names of fields without effect, the log has so many characters.
+_MAX_SHOWN: Final = 500
 
 
 class ModelSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,12 +86,17 @@ def parse_config(name: str, text: str) -> Any:
     Raises:
         ServiceError: it is not valid, or has fields that this service cannot obey.
     """
-    _scan(name, text)
+    try:
+        fields = set(fields_of_text(text))
+    except DeepNesting as error:
+        raise ServiceError(Status.INVALID, f"config.pbtxt of {name} is not valid: {error}") from None
+    _refuse(name, fields)
     config = ModelConfig()
     try:
-        text_format.Parse(text, config, allow_unknown_field=True, descriptor_pool=POOL)
+        text_format.Parse(with_colons(text), config, allow_unknown_field=True, descriptor_pool=POOL)
     except (text_format.ParseError, RecursionError, ValueError) as error:
         raise ServiceError(Status.INVALID, f"config.pbtxt of {name} is not valid: {error}") from None
+    _report(name, fields)
     return config
 
 
@@ -99,42 +114,34 @@ def parse_config_json(name: str, text: str) -> Any:
             config,
             ignore_unknown_fields=True,
             descriptor_pool=POOL,
-            max_recursion_depth=_MAX_DEPTH,
+            max_recursion_depth=MAX_DEPTH,
         )
         given = msgspec.json.decode(text)
     except (json_format.ParseError, ValueError, *DECODE_ERRORS) as error:
         raise ServiceError(Status.INVALID, f"the configuration of {name} is not valid: {error}") from None
     if not isinstance(given, dict):
         raise ServiceError(Status.INVALID, f"the configuration of {name} is not a JSON object")
-    _refuse(name, given)
+    fields = set(fields_of_json(given, ModelConfig.DESCRIPTOR))
+    _refuse(name, fields)
+    _report(name, fields)
     return config
 
 
-def _scan(name: str, text: str) -> None:
-    """Refuses what is nested too deeply, and top-level fields that cannot be obeyed."""
-    depth = 0
-    names: list[str] = []
-    for match in _TOKEN.finditer(text):
-        part = match.group()
-        if part in "{<":
-            depth += 1
-            if depth > _MAX_DEPTH:
-                raise ServiceError(
-                    Status.INVALID, f"config.pbtxt of {name} is nested more than {_MAX_DEPTH} deep"
-                )
-        elif part in "}>":
-            depth -= 1
-        elif not depth:
-            names.append(part)
-    _refuse(name, names)
-
-
-def _refuse(name: str, fields: Iterable[str]) -> None:
-    for field in fields:
-        if field in _REFUSED:
+def _refuse(name: str, fields: Iterable[tuple[str, ...]]) -> None:
+    for field in _REFUSED:
+        if (field,) in fields:
             raise ServiceError(
                 Status.INVALID, f"the model {name} is configured with {field}, which is not supported"
             )
+
+
+def _report(name: str, fields: Iterable[tuple[str, ...]]) -> None:
+    """Logs which fields of a configuration have no effect."""
+    if unknown := unknown_fields(fields, ModelConfig.DESCRIPTOR):
+        shown = ", ".join(".".join(each) for each in sorted(unknown))
+        if len(shown) > _MAX_SHOWN:
+            shown = f"{shown[:_MAX_SHOWN]}… ({len(unknown)} fields)"
+        logger.warning("the model %s is configured with fields that have no effect here: %s", name, shown)
 
 
 def settings_of(name: str, config: Any) -> ModelSettings:

@@ -1,9 +1,15 @@
 """Fields of config.pbtxt that are read, and those that are refused."""
 
+import json
+from typing import Any
+
 import pytest
+from google.protobuf import json_format
+from support.sweeps import sweep
 
 from neurald.hal.lanes.opening import TensorDescription
 from neurald.service.inference.protocol.errors import ServiceError
+from neurald.service.inference.protocol.messages import POOL
 from neurald.service.inference.repository.model_config import (
     completed,
     parse_config,
@@ -49,6 +55,52 @@ def test_settings_follow_from_the_text() -> None:
     assert full.output[0].label_filename == "labels.txt"
     assert full.input[0].optional
     assert full.version_policy.latest.num_versions == 1
+
+
+_WITHOUT_EFFECT = """
+input { name: "x" data_type: TYPE_FP32 dims: [ 4 ] allow_ragged_batch: true }
+instance_group [ { count: 3 rate_limiter { resources [ { name: "R" count: 4 global: true } ] priority: 2 } } ]
+"""
+
+
+@sweep(
+    ("text", "logged", "instances"),
+    [
+        (TEXT, ["optimization"], 2),
+        (_WITHOUT_EFFECT, ["input.allow_ragged_batch", "instance_group.rate_limiter"], 3),
+        ('name: "m" parameters { key: "rate_limiter" value { string_value: "optimization {" } }', [], 1),
+    ],
+)
+def test_fields_without_effect_are_logged(
+    text: str, logged: list[str], instances: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.clear()
+    config = parse_config("m", text)
+    assert len(caplog.records) == bool(logged)
+    assert all(each.getMessage().endswith(f"no effect here: {', '.join(logged)}") for each in caplog.records)
+    assert settings_of("m", config).instances == instances
+
+
+def test_fields_without_effect_of_json_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    config = parse_config("m", _WITHOUT_EFFECT)
+    document: Any = json_format.MessageToDict(config, descriptor_pool=POOL)
+    document["input"][0]["allowRaggedBatch"] = True
+    document["instanceGroup"][0]["rateLimiter"] = {"resources": [{"name": "R", "count": 4}]}
+    caplog.clear()
+    assert parse_config_json("m", json.dumps(document)) == config
+    assert "input.allow_ragged_batch, instance_group.rate_limiter" in caplog.text
+
+
+def test_a_log_line_has_some_of_many_fields_without_effect(caplog: pytest.LogCaptureFixture) -> None:
+    parse_config("m", "".join(f"other_{number}: 1 " for number in range(1000)))
+    assert "(1000 fields)" in caplog.text
+    assert len(caplog.text) < 1000
+
+
+@sweep("name", ["ensemble_scheduling", "ensembleScheduling"])
+def test_refused_fields_are_refused_in_both_forms_of_json(name: str) -> None:
+    with pytest.raises(ServiceError, match="ensemble_scheduling, which is not supported"):
+        parse_config_json("m", json.dumps({name: {}}))
 
 
 def test_a_model_without_a_configuration_has_one() -> None:
