@@ -4,12 +4,15 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
+import pytest
 from support.waiting import wait_until
 
 from neurald.hal.crashes.breadcrumbs import CrashPhase, CrumbRecord
 from neurald.hal.crashes.pattern import CrashPattern, PatternOperation
 from neurald.hal.crashes.trail import Activity, Trail
+from neurald.service.crashes import autopsy
 from neurald.service.crashes.autopsy import (
     DriverEnd,
     describe_end,
@@ -96,5 +99,16 @@ def test_ends_are_described() -> None:
     assert describe_end(-200) == "signal 200"
 
 
-def test_deaths_for_lack_of_memory_are_counted() -> None:
-    assert memory_kills() >= 0
+def test_deaths_for_lack_of_memory_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own, machine, folder = tmp_path / "cgroup", tmp_path / "vmstat", tmp_path / "group"
+    monkeypatch.setattr(autopsy, "_OWN_CGROUPS", own)
+    monkeypatch.setattr(autopsy, "_CGROUPS", tmp_path)
+    monkeypatch.setattr(autopsy, "_MACHINE", machine)
+    assert memory_kills() == 0
+    machine.write_text("pgfault 7\noom_kill 3\n")
+    assert memory_kills() == 3, "a machine without groups"
+    own.write_text("4:cpu:/elsewhere\n0::/group\n")
+    assert memory_kills() == 3, "a group that counts nothing"
+    folder.mkdir()
+    (folder / "memory.events").write_text("oom 9\noom_kill 2\noom_group_kill 1\n")
+    assert memory_kills() == 2

@@ -469,7 +469,8 @@ def test_a_hang_up_signal_loads_the_configuration_again(managed: Managed) -> Non
     managed.process.send_signal(signal.SIGHUP)
     wait_until(lambda: [each.name for each in managed.manager_status().drivers] == ["sample-all"])
     assert "adder: STOPPED: the configuration does not name it any more" in managed.log
-    assert not managed.address.path or not managed.address.path.exists()
+    assert managed.address.path is not None
+    assert not managed.address.path.exists()
 
 
 def test_the_end_leaves_nothing_behind(managed: Managed) -> None:

@@ -45,7 +45,6 @@ def test_json_has_every_phase() -> None:
         <= steady["max_ms"]
     )
     assert steady["min_ms"] <= steady["mean_ms"] <= steady["max_ms"]
-    assert steady["std_ms"] >= 0
     assert steady["inferences_per_s"] == pytest.approx(1e3 / steady["mean_ms"])
 
 
@@ -350,8 +349,9 @@ def test_where_time_and_memory_go() -> None:
     }
     parts = document["parts"]
     assert parts["total_ms"] >= parts["compute_ms"] > 0
-    assert parts["runtime_ms"] >= 0
     assert parts["transfer_in_ms"] == parts["transfer_out_ms"] == 0
+    each = [parts[name] or 0 for name in ("compute_ms", "driver_ms", "queue_ms", "runtime_ms")]
+    assert sum(each) == pytest.approx(parts["total_ms"])
     memory = document["memory"]
     assert 0 < memory["before_load"]["resident_bytes"] <= memory["after_runs"]["peak_bytes"]
     assert len(document["latencies_ms"]) == document["steady"]["runs"]

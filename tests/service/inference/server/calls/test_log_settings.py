@@ -75,7 +75,8 @@ def test_times_in_utc(handler: _Lines) -> None:
     logging.getLogger("neurald.somewhere").warning("a")
     assert handler.lines[-1].split(" ")[0].endswith("+00:00")
     settings.change({"log_format": "default"})
-    assert not isinstance(handler.formatter, TextFormatter) or not handler.formatter.is_utc
+    assert isinstance(handler.formatter, TextFormatter)
+    assert not handler.formatter.is_utc
     settings.close()
 
 
