@@ -17,6 +17,7 @@ from support.devices.modes import MODES, compute
 from support.errors import error_code
 from support.models.small import add_model, bound_execution
 from support.sweeps import sweep
+from support.waiting import wait_until
 
 import neurald as nd
 from neurald.hal.accounting.events import CountedEvent, event_counts
@@ -25,6 +26,7 @@ from neurald.hal.errors import MissedDeadlineTransient, OpFailed, OutOfMemory, e
 from neurald.hal.model.request import Request
 from neurald.hal.model.types import Dimensions
 from neurald.hal.process.address import Address
+from neurald.hal.process.background import BACKGROUND, BackgroundThreads
 from neurald.hal.rpc.server.server import DeviceServer
 from neurald.hal.sync.fence import Fence
 from neurald.runtime.execution.recovery import retry
@@ -270,16 +272,32 @@ def test_an_explicit_device_has_no_fallback() -> None:
     assert compilation.explain().moves == ()
 
 
-def test_threads_end_with_their_executions(compiled: Callable[[SampleDevice], nd.Compilation]) -> None:
+def test_threads_end_their_executions_and_serve_the_next_ones(
+    compiled: Callable[[SampleDevice], nd.Compilation], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[str] = []
+
+    def start(work: Callable[[], object], name: str) -> None:
+        started.append(name)
+        BackgroundThreads.start(BACKGROUND, work, name)
+
+    monkeypatch.setattr(BACKGROUND, "start", start)
     compilation = compiled(FailingDevice())
+
+    def executing() -> list[threading.Thread]:
+        return [thread for thread in threading.enumerate() if thread.name in started]
+
+    before = threading.active_count()
     for mode in MODES:
-        execution, _ = bound_execution(compilation, reusable=True)
         for _ in range(10):
+            execution, _ = bound_execution(compilation)
             compute(execution, mode)
-    for thread in threading.enumerate():
-        if thread.name.startswith("neurald") and ("execution" in thread.name or "compute" in thread.name):
-            thread.join(30)
-            assert not thread.is_alive()
+            wait_until(lambda: not executing())
+    if compilation.plan.steps[0].device.is_remote:
+        assert not started, "the daemon says when executions have ended"
+    else:
+        assert len(started) >= 20
+        assert threading.active_count() <= before + 1
 
 
 @sweep("mode", MODES)
