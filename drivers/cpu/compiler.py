@@ -74,8 +74,9 @@ from neurald.hal.model.numbering import operations_name
 from neurald.hal.records import replace
 from neurald.hal.sync.progress import report_progress
 
-#: They branch for large angles, and an epilogue has a branch for each vector, whose instructions
-#: then wait for each other. Other kernels have one for several vectors.
+#: Functions that get kernels of their own behind a contraction. They branch for large angles, and
+#: an epilogue has a branch for each vector, whose instructions then wait for each other. Other
+#: kernels have one for several vectors.
 _APART: Final = frozenset((Op.SIN, Op.COS, Op.TAN))
 
 

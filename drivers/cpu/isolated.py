@@ -34,7 +34,7 @@ class _Kind(Enum):
     PARTS = "parts"
     #: Compiled for any lengths of its open dimensions.
     OPEN = "open"
-    #: Not compiled, because that is only possible for given lengths.
+    #: Answer for a model that can be compiled only for given lengths.
     NOT_OPEN = "not open"
     REFERENCES = "references"
 

@@ -145,7 +145,8 @@ class Session:
         self._fences: HandleTable[bytes, Fence] = HandleTable(
             "fence token", _new_token, limits.fences, "fences"
         )
-        #: For as long as the fences live, also after their tokens were used.
+        #: The descriptors of fences, which count as long as the fences live, also after their
+        #: tokens were used.
         self._fence_descriptors: WeakKeyDictionary[Fence, Reservation] = WeakKeyDictionary()
         self._models: HandleTable[int, RegisteredModel] = HandleTable(
             "prepared model", next_handle, limits.prepared_models, "prepared_models"

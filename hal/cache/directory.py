@@ -38,7 +38,7 @@ class _Known(Struct, kw_only=True):
     swept_s: float = -math.inf
 
 
-#: By path of the directory.
+#: The directories that this process has used, by path.
 _known: dict[str, _Known] = {}
 
 

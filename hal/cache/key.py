@@ -81,7 +81,7 @@ class KeyParts(Struct, frozen=True, kw_only=True):
         return tuple(changes)
 
 
-#: By name of the part; digests are not shown.
+#: The explanation of a difference, by the name of the part; digests are not shown.
 _PHRASES = {
     "token": "the caller's token changed",
     "graphs": "the model's operations or operands changed",

@@ -37,7 +37,7 @@ _MEMORIES = struct.Struct("<BII")
 _MEMORIES_KIND = 1
 _EXIT_KIND = 2
 _PROGRESS_KIND = 3
-#: In one packet; the kernel's limit is 253.
+#: Maximum number of descriptors in one packet; the kernel's limit is 253.
 _MAX_DESCRIPTORS = 200
 _PACKET_BYTES = 8192
 #: The packets by which a process gets the socket of a job: one that is wanted now, and one that is

@@ -19,7 +19,7 @@ _MAX_ACTIONS: Final = 64
 _MAX_FREED_BYTES: Final = 64 << 20
 
 _actions: list[Callable[[], None]] = []
-#: Those that keep memory which nothing else uses, the oldest first, with its size.
+#: The actions that keep memory which nothing else uses, the oldest first, with its size.
 _freed: list[tuple[Callable[[], None], int]] = []
 
 

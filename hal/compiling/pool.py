@@ -78,7 +78,7 @@ _PROGRAM = (
 )
 
 
-#: In a daemon, executions have precedence.
+#: The niceness of compiling processes of a daemon, whose executions have precedence.
 _NICENESS: Final = 10
 
 

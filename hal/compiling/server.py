@@ -181,7 +181,7 @@ class _ForkServer:
         self._compile_job = compile_job
         self._poll = select.poll()
         self._poll.register(control, select.POLLIN)
-        #: By both of the descriptors that are polled.
+        #: The processes, each under both of its descriptors that are polled.
         self._children: dict[int, _ChildProcess] = {}
         #: Jobs for later.
         self._left: list[socket.socket] = []

@@ -103,7 +103,7 @@ class GraphOperations:
             if (value := model.constant(operand)) is not None
         }
         self._names: list[str] = [""] * len(graph.operations)
-        #: For each operation, by the shapes of its inputs.
+        #: The known shapes of each operation, by the shapes of its inputs.
         self._known_shapes: list[dict[_Shapes, _KnownShapes]] = [{} for _ in graph.operations]
         #: Shapes of inputs that passed checks which depend on them and on constants only.
         self._checked_shapes: list[dict[_Shapes, _Shapes]] = [{} for _ in graph.operations]

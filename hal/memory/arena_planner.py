@@ -29,11 +29,11 @@ class Lifespan(Struct, frozen=True, kw_only=True):
 class Strategy(Enum):
     """Order in which values are placed; of equally good strategies the first is used."""
 
-    #: By decreasing size: the greedy-by-size planner of TFLite's arena.
+    #: The order of decreasing size: the greedy-by-size planner of TFLite's arena.
     SIZE = "size"
-    #: By first use; at the same position, the largest first.
+    #: The order of first uses; at the same position, the largest first.
     FIRST_USE = "first use"
-    #: By position, that with the most live bytes first; by decreasing size at each.
+    #: The order of positions, that with the most live bytes first; by decreasing size at each.
     BREADTH = "breadth"
     #: Nothing shares bytes.
     NAIVE = "naive"

@@ -107,7 +107,7 @@ class Model:
         "state",
     )
 
-    #: Or what reads it.
+    #: The content, or the function that reads it.
     _content: ModelContent | Callable[[], ModelContent]
     _outline: Outline | None
     input_names: tuple[str, ...]

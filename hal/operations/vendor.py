@@ -22,7 +22,7 @@ def _values(name: str) -> Parameter:
 
 
 _FORM = Form(inputs=(_values("inputs"),), outputs=(_values("outputs"),))
-#: As on Android, where extensions were introduced with this level.
+#: The only row, whose level is that with which Android introduced extensions.
 _ROW = Row(level=FeatureLevel.LEVEL_3, types={})
 
 

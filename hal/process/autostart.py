@@ -32,10 +32,10 @@ from neurald.hal.wording import printable
 
 #: Whether applications start a service manager: 0 or 1. It precedes the configuration file.
 AUTOSTART_VARIABLE = "NEURALD_AUTOSTART"
-#: In the runtime directory: the lock of those who start a manager, and the manager's log.
+#: Names in the runtime directory: the lock of those who start a manager, and the manager's log.
 _LOCK: Final = "manager.start"
-#: In the runtime directory: the socket at which a manager tells who started it that it is ready.
-#: It has one name, so that a process that ends meanwhile leaves none that stays.
+#: Name in the runtime directory of the socket at which a manager tells who started it that it is
+#: ready. It has one name, so that a process that ends meanwhile leaves none that stays.
 _NOTIFY: Final = "manager.started"
 LOG: Final = "manager.log"
 #: How long a manager that was started in this way stays after its last driver has stopped.

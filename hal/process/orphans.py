@@ -20,7 +20,7 @@ from typing import Final
 
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _ZOMBIE: Final = "Z"
-#: Of `/proc/PID/status`: what the kernel only ever raises.
+#: The lines of `/proc/PID/status` with restrictions, which the kernel only ever raises.
 _RESTRICTIONS: Final = ("NoNewPrivs", "Seccomp", "Seccomp_filters")
 
 
@@ -102,7 +102,7 @@ class Orphans:
         return self._variable in environment.split(b"\0")
 
 
-#: Those of this process.
+#: The orphans of this process.
 ORPHANS: Final = Orphans()
 
 

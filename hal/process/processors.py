@@ -59,5 +59,5 @@ class Processors:
         return self._are_crowded
 
 
-#: Those of this process.
+#: The processors of this process.
 PROCESSORS: Final = Processors()

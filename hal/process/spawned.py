@@ -7,7 +7,7 @@ from typing import Final
 
 from neurald.hal.process.fork import forkable_lock
 
-#: By number, since `signal` makes enumerations of them.
+#: The signal's number; importing `signal` would make enumerations of all signals.
 _SIGKILL: Final = 9
 #: How long a thread that waits sleeps between two looks, at first and at most, in seconds.
 _LEAST_SLEEP_S, _MOST_SLEEP_S = 0.0005, 0.05

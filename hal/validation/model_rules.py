@@ -80,7 +80,7 @@ _PLAIN_TENSORS = frozenset(
 )
 
 _CONTROL_FLOW = frozenset((OperationType.IF, OperationType.WHILE))
-#: For operands of extension operations, which check TENSOR_QUANT16_SYMM zero points themselves.
+#: Zero points of operands of extension operations, which check those of TENSOR_QUANT16_SYMM.
 _EXTENDED_ZERO_POINTS = {**_ZERO_POINTS, OperandType.TENSOR_QUANT16_SYMM: (-(1 << 15), (1 << 15) - 1)}
 
 

@@ -51,11 +51,12 @@ _MAX_RUN_S: Final = 0.1
 #: Models that take longer than this have one in this many turns.
 _LONG_RUN_S: Final = 0.01
 _LONG_PAUSE: Final = 4
-#: A time is settled if this many turns were at most this much longer than the shortest one.
+#: A time is settled if this many turns were at most this much longer than the shortest one, and
+#: enough of these were undisturbed.
 _LOWEST: Final = 3
 _AGREEMENT: Final = 1.03
-#: And if this many of these were beside a time of the gauge that was at most this much longer than
-#: its shortest one.
+#: Turns are undisturbed if the time of the gauge beside them was at most this much longer than its
+#: shortest one; this many suffice.
 _MIN_UNDISTURBED: Final = 2
 _UNDISTURBED: Final = 1.08
 #: The gauge is the longest model of products that takes no longer than this.
@@ -72,7 +73,7 @@ _ROUND_PAUSE_S: Final = 0.25
 #: are many.
 _LONGER: Final = 1.1
 _MANY: Final = 0.1
-#: For how long models whose times are not settled have further turns.
+#: How long models whose times are not settled have further turns.
 _MAX_MORE_S: Final = 10.0
 #: How many pairs of memories there are for the inputs and outputs of all models, which turns use in
 #: turns, and how large each is: no model needs more.

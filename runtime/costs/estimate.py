@@ -244,7 +244,8 @@ class ModelWork:
         self._model = model
         self._relaxed = model.relaxed
         self._known: dict[tuple[object, ...], tuple[OperationKind, OperandType, float]] = {}
-        #: By the identities of graph and operation, which the model keeps alive.
+        #: What is known of an operation, by the identities of its graph and of itself, which the
+        #: model keeps alive.
         self._by_place: dict[tuple[int, int], tuple[OperationKind, OperandType, float]] = {}
 
     def cost(self, graph: Subgraph, operation: Operation, costs: DeviceCosts) -> OperationCost:

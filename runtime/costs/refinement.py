@@ -23,7 +23,8 @@ from neurald.runtime.model.branches import is_control_flow
 _CALL_S: Final = 50e-6
 #: A step of which more than this share is launch and transfers says nothing about its operations.
 _MAX_OVERHEAD: Final = 0.3
-#: It does in spite of transfers if computing takes this many calls, up to this share.
+#: A step whose computing takes as long as this many calls says something in spite of transfers, up
+#: to this share.
 _MANY_CALLS: Final = 8.0
 _MAX_MOVED: Final = 0.6
 #: A single run does not change a cost by more than this.

@@ -47,7 +47,7 @@ class Burst(Unpicklable):
     def __init__(self, compilation: CompiledModel) -> None:
         require_compiled(compilation)
         self._compilation = compilation
-        #: By one execution at a time; see `begin_use`.
+        #: Its use by one execution at a time; see `begin_use`.
         self.use = ExclusiveUse()
         self._is_closed = False
         self.uses_devices = False

@@ -17,7 +17,7 @@ from neurald.runtime.partitioning.placement import Candidate, DeviceScores
 
 _UNIT_PERFORMANCE = Performance(exec_time=1.0, power_usage=1.0)
 
-#: For a device that was not queried, did not answer, or has no other beside it.
+#: Capabilities of a device that was not queried, did not answer, or has no other beside it.
 _UNKNOWN_CAPABILITIES = Capabilities(
     relaxed_float32_scalar=_UNIT_PERFORMANCE,
     relaxed_float32_tensor=_UNIT_PERFORMANCE,

@@ -38,7 +38,7 @@ class LivePart:
     def __init__(self, model: Model, dead: Mapping[int, frozenset[int]]) -> None:
         self._whole = model
         self._dead = dead
-        #: For each graph with dead operations, the position of each other one in the whole model.
+        #: The positions of live operations in the whole model, for each graph that has dead ones.
         self._kept = {
             number: [n for n in range(len(graph_of(model, number).operations)) if n not in positions]
             for number, positions in dead.items()

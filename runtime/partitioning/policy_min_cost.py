@@ -115,7 +115,7 @@ class _CostChooser:
         self._interpreter = len(candidates)
         self._graphs: dict[int, _CostedGraph] = {}
         self._plans: dict[int, FoundPlan] = {}
-        #: By graph and candidate, what all of its operations cost there together.
+        #: The cost of all operations of a graph together, on each candidate.
         self._whole: dict[int, list[float]] = {}
 
     def split(self) -> tuple[Mapping[int, Sequence[Placement]], tuple[Group, ...], Mapping[str, float]]:

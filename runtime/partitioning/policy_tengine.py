@@ -110,7 +110,7 @@ class _TengineChooser:
         self._constraints = constraints
         self._operations = model.main.operations
         self._scores = [DeviceScores(model, nesting, c.capabilities, preference) for c in candidates]
-        #: By candidate, why it cannot run each operation.
+        #: Why each candidate cannot run each operation.
         self._unsupported_reasons = [
             candidate.unsupported_reasons(MAIN, len(self._operations)) for candidate in candidates
         ]

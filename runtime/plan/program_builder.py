@@ -82,11 +82,11 @@ class _ProgramBuilder:
         self._make_step = make_step
         self.program: list[PlanStep] = []
         self.values: list[PlanValue] = []
-        #: For each value, the loops that enclose its creation.
+        #: The loops that enclose the creation of each value.
         self._loops_of_values: list[tuple[int, ...]] = []
-        #: For each value, the positions of its uses, each with the loops that enclose it.
+        #: The positions of the uses of each value, each with the loops that enclose it.
         self._uses: list[list[tuple[int, tuple[int, ...]]]] = []
-        #: For each loop, by its start, the position of its last step.
+        #: The position of the last step of each loop, by that of its start.
         self._ends: dict[int, int] = {}
 
     def number_client_values(self) -> dict[int, int]:

@@ -30,7 +30,7 @@ class RingCalls:
     def __init__(self, recorder: Recorder, end: RingEnd) -> None:
         self._recorder = recorder
         self._end = end
-        #: That the stamps of this trace have.
+        #: The number that the stamps of this trace have.
         self._number = recorder.next_exchange()
         #: When the latest submission was put into the ring, and its details.
         self._submitted = self._waiting = 0

@@ -29,9 +29,9 @@ MAX_SPANS: Final = 400_000
 #: Maximum number of records of a trace, each of a few spans; the oldest are dropped.
 MAX_RECORDS: Final = 400_000
 
-#: Of the recorders of this process.
+#: The numbers of the recorders of this process.
 _numbers: Final = itertools.count(1)
-#: As many records of calls of methods are kept, a power of two.
+#: The number of records of calls of methods that are kept, a power of two.
 _CALL_RECORDS: Final = 1 << 19
 #: Makes spans of a call of a method: takes its start, end, thread, call and note. The note is empty
 #: if there is none, or if the call has failed.

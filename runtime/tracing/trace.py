@@ -25,7 +25,7 @@ from neurald.runtime.tracing.trace_points import install
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
 
-#: Of files for collectors of OpenTelemetry.
+#: Suffix of files for collectors of OpenTelemetry.
 OTLP_SUFFIX: Final = ".otlp.json"
 logger: Final = logging.getLogger(__name__)
 

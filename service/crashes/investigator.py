@@ -104,9 +104,9 @@ class CrashInvestigator:
 
     def __init__(self, records: CrashRecords | None) -> None:
         self._records = records
-        #: By driver and pattern: one driver must not say what is tried with another one.
+        #: Outlines by driver and pattern: one driver must not say what is tried with another one.
         self._outlines: OrderedDict[tuple[str, str], bytes] = OrderedDict()
-        #: For a pattern that is not certain, those that were suspected with it.
+        #: The patterns that were suspected together with one that is not certain, by the latter.
         self._beside: dict[tuple[str, str, str], set[tuple[str, str, str]]] = {}
         self._cases: asyncio.Queue[_Case] = asyncio.Queue()
         self._waiting: set[tuple[str, str, str]] = set()

@@ -22,7 +22,7 @@ _SSD_STRIDE: Final = 16
 _MIN_SCALE: Final = 0.2
 _MAX_SCALE: Final = 0.95
 _SSD_RATIOS: Final = (1.0, 2.0, 0.5, 3.0, 1 / 3)
-#: Those of its first layer, as scale and ratio; None is the scale of the layer.
+#: Scales and ratios of the anchors of SSD's first layer; None is the scale of the layer.
 _FIRST_LAYER: Final = ((0.1, 1.0), (None, 2.0), (None, 0.5))
 
 

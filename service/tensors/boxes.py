@@ -18,7 +18,8 @@ _JUDGED: Final = 100
 _MIN_SHARE: Final = 0.5
 #: A score that the boxes of things in an image have.
 _MIN_SCORE: Final = 0.1
-#: With how many others a box has to agree at least, and the overlap with those of the same thing.
+#: Minimum number of others with which a box has to agree, and their overlap if they are boxes of
+#: the same thing.
 _MIN_RIVALS: Final = 2
 _MIN_OVERLAP: Final = 0.2
 

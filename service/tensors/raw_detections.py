@@ -50,7 +50,7 @@ _MAX_SHARE: Final = 4.0
 #: The outputs of models that are not detectors have fewer rows.
 _MIN_ROWS: Final = 64
 
-#: For people: what is known here.
+#: Description for users of the models whose outputs are known here.
 KNOWN_KINDS: Final = (
     "MediaPipe's detectors of faces, palms and persons, SSD with six layers or a pyramid of features, "
     "EfficientDet, RetinaNet, detectors without anchors such as FCOS, and YOLO 3 to 11, 26 and X"

@@ -24,7 +24,7 @@ _SUFFIX: Final = f".{_TAG}{f'.opt-{sys.flags.optimize}' if sys.flags.optimize el
 _VERSION: Final = MAGIC_NUMBER + bytes(4)
 _HEAD_BYTES: Final = 16
 _WORD: Final = 0xFFFFFFFF
-#: As many bytes are read at once, which is the whole file mostly. More take longer to allocate.
+#: Number of bytes read at once, mostly the whole file. More take longer to allocate.
 _READ_BYTES: Final = 1 << 14
 
 

@@ -13,7 +13,7 @@ from support.mirror import sources
 from neurald.hal.decoding import converted, from_json, from_msgpack, json_decoder, msgpack_decoder
 
 ROOT = Path(__file__).resolve().parents[2]
-#: Of msgspec; with a type, they prepare it without a lock.
+#: Functions of msgspec that prepare a type without a lock.
 UNSAFE = {
     "msgspec.convert",
     "msgspec.json.Decoder",

@@ -116,7 +116,7 @@ class ReductionOp(Enum):
     #: NaN if any of the floats is NaN.
     MINIMUM = auto()
     MAXIMUM = auto()
-    #: That of the floats that are not NaN.
+    #: The maximum of the floats that are not NaN.
     MAXIMUM_NUMBER = auto()
     ANY = auto()
     ALL = auto()

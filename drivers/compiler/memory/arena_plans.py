@@ -68,7 +68,7 @@ class ArenaPlans:
         self._factors = np.array([size >= 0 for size in sizes], np.int64)
         counts = (max(1, len(value.sizes)) for value in opened.values)
         self._first_sizes = np.array([*accumulate(counts, initial=0)][:-1], np.intp)
-        #: By the largest lengths.
+        #: The plans that were made, by the largest lengths.
         self._plans: dict[tuple[int, ...], SizedPlan] = {}
         self._lock = forkable_lock()
 

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     # Few models have control flow.
     from neurald.drivers.cpu.first_tier.program import BoundProgram
 
-#: After as many bytes of constants, what they were made of leaves the memory of the process.
+#: When this many bytes of constants are done, what they were made of leaves the memory of the
+#: process.
 _LEAVE_BYTES: Final = 1 << 20
 #: Describes the kernels, for profiles.
 _LABEL: Final = "first tier"

@@ -53,7 +53,7 @@ class LengthWords:
     def __init__(self, symbols: int, start: int) -> None:
         self._symbols = symbols
         self._start = start
-        #: In a record.
+        #: The offsets of these words in a record.
         self.items: Final = WORD_BYTES * _ITEMS
         self.start: Final = WORD_BYTES * _START
 

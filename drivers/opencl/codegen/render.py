@@ -29,9 +29,9 @@ from neurald.drivers.opencl.codegen.statements import Statements
 LOCAL_SIZE = 64
 #: Work-items of a group that reduces to one element.
 _REDUCTION_SIZE = 256
-#: Minimum length of a reduction that is distributed over a work-group ...
+#: Minimum length of a reduction that is distributed over a work-group.
 _MIN_LONG_REDUCTION = 128
-#: ... and the maximum number of results for that: with more, a work-item per result suffices.
+#: Maximum number of results of such a reduction: with more, a work-item per result suffices.
 _MAX_RESULTS = 4096
 #: Each work-item computes a whole row if there are at least this many rows of at most this length.
 _MIN_ROWS = 2048

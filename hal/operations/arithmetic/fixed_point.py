@@ -137,11 +137,11 @@ def _multiply_once(values: Array, mantissa: Array, exponent: Array) -> Array:
 class Rounding(Enum):
     """Rounding of a product with a quantised multiplier."""
 
-    #: To nearest, and again in the shift: see the module's docstring.
+    #: Rounds to nearest, and again in the shift: see the module's docstring.
     TWICE = 0
     #: Like TWICE, with ties always upwards.
     TWICE_UP = 3
-    #: To nearest, ties upwards.
+    #: Rounds once to nearest, ties upwards.
     ONCE = 1
     #: Like ONCE, with the multiplier rounded to its upper 16 bits.
     SHORT = 2

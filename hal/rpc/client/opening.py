@@ -23,7 +23,7 @@ from neurald.hal.rpc.client.tls_refusal import refusal, serves_tls
 from neurald.hal.rpc.transport.tls_files import TlsContent, TlsFiles
 from neurald.hal.rpc.wire.device import DeviceDescription, capabilities_from_wire, description_from_wire
 
-#: For how long a client waits until a service manager listens in the place of a driver that died.
+#: How long a client waits until a service manager listens in the place of a driver that died.
 _MAX_GAP_S = 1.0
 _GAP_POLL_S = 0.01
 #: How many connections are opened while the process that accepts them is about to stop.

@@ -13,7 +13,7 @@ from neurald.hal.accounting.events import CountedEvent, event_of, note_event
 from neurald.hal.errors import Error
 from neurald.hal.process.rate_limited_logger import RateLimitedLogger
 
-#: By the event, the class of the error, and what has failed.
+#: The limited loggers, by the event, the class of the error, and what has failed.
 _lines: Final[defaultdict[tuple[CountedEvent, type[Error], str], RateLimitedLogger]] = defaultdict(
     partial(RateLimitedLogger, logging.getLogger(__name__))
 )

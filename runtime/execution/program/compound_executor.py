@@ -128,7 +128,7 @@ class _Run:
         self.clock = StepClock(body.steps)
         self._waits_for = body.waits_for
         self._pace = pace
-        #: By position, the time that each step has to leave for those after it.
+        #: The time that each step has to leave for those after it, by position.
         self._reserved_s = pace.after() if options.deadline_s is not None else None
 
     def result(self, shapes: tuple[OutputShape, ...]) -> ExecutionResult:

@@ -11,7 +11,7 @@ from neurald.hal.model.request import Request
 from neurald.runtime.execution.program.step_runner import Runner
 from neurald.runtime.plan.plan import ExecutionStep
 
-#: That of results without a timing.
+#: The timing of results that have none.
 _NOT_MEASURED: Final = ExecutionResult(output_shapes=()).timing
 
 

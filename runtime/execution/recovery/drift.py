@@ -29,7 +29,7 @@ from neurald.runtime.model.branches import is_control_flow
 
 #: The factor by which a device becomes slow: twice, as a logarithm.
 _STEP: Final = math.log(2.0)
-#: By which factor the latest runs must be longer than usual.
+#: The factor by which the latest runs must be longer than usual.
 _SLOW: Final = 1.6
 #: A run within this factor of the usual time counts as usual again.
 BACK: Final = 1.4
@@ -48,8 +48,8 @@ _MIN_WORK_S: Final = 0.2
 #: enough.
 _ENOUGH_WORK_S: Final = 0.6
 _MIN_RUNS: Final = 2
-#: By how many runs of twice the usual time the sum may be smaller than that of the runs that are
-#: enough, which vary a little.
+#: The number of runs of twice the usual time by which the sum may be smaller than that of the runs
+#: that are enough, which vary a little.
 _MARGIN_RUNS: Final = 0.8
 #: Up to this deviation of the logarithms of times, which is that of times that vary by a half, no
 #: more than the latest runs are needed.

@@ -59,7 +59,7 @@ class Recovery:
             verified_share=verified_share,
         )
         self._states = {id(step): self._recovering(step) for step in steps}
-        #: Those of the plan, by the numbers of its steps.
+        #: The states of the plan's steps, by their numbers.
         self._steps = tuple(self._states.values())
         has_other_device = any(step.device is not cpu_device() for step in steps)
         #: Used if an execution fails although its steps could fall back. None if that is not

@@ -45,17 +45,18 @@ class RetryPolicy(Struct, frozen=True, kw_only=True):
         return float(min(self.max_pause_s, self.first_pause_s * 2.0 ** min(failures - 1, 30)))
 
 
-#: For a daemon that cannot be reached. A restarted one is back within a second, or two if it was
-#: stopped. A retry costs only a connection, and the last pause delays the use of the device.
+#: The policy for a daemon that cannot be reached. A restarted one is back within a second, or two
+#: if it was stopped. A retry costs only a connection, and the last pause delays the use of the
+#: device.
 UNREACHABLE_RETRY = RetryPolicy(first_pause_s=0.05, max_pause_s=0.4)
-#: For a driver that died. This model may be the cause, and each death destroys the work of other
-#: clients.
+#: The policy for a driver that died. This model may be the cause, and each death destroys the work
+#: of other clients.
 DEAD_RETRY = RetryPolicy(first_pause_s=0.05, max_pause_s=30.0)
-#: For a device that lacks memory or has too much to do, which others may give back at any time.
+#: The policy for a device that lacks memory or has too much to do, which may change at any time.
 BUSY_RETRY = RetryPolicy(first_pause_s=0.1, max_pause_s=10.0)
-#: For a device that has become slow.
+#: The policy for a device that has become slow.
 SLOW_RETRY = RetryPolicy(first_pause_s=1.0, max_pause_s=60.0)
-#: For all other failures, which are likely to happen again.
+#: The policy for all other failures, which are likely to happen again.
 FAILING_RETRY = RetryPolicy(first_pause_s=1.0, max_pause_s=60.0)
 
 

@@ -78,9 +78,9 @@ class Comparison:
         self.reason = ""
         self._expected_s = {number: each.seconds for number, each in enumerate(rivals, start=1)}
         self._places = ["by the plan", *[f"on {each.name}" for each in rivals]]
-        #: Those that are not slower than another one, as far as it is known.
+        #: The numbers of those that are not slower than another one, as far as it is known.
         self._left = list(range(len(self._places)))
-        #: Why those are out that have not run.
+        #: Why places were excluded that have not run.
         self._untried: list[str] = []
         #: The times of first runs, until the first turn is complete.
         self._first: dict[int, float] = {}

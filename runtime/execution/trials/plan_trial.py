@@ -135,7 +135,7 @@ class PlanTrial:
         self._lock = forkable_lock()
         self._running = 0
         self._unfair = 0
-        #: Until when to wait for rivals; None before they begin to prepare.
+        #: The end of the wait for rivals; None before they begin to prepare.
         self._end_s: float | None = None
         #: What the rivals prepare.
         self._works: list[SubmittedWork] = []

@@ -20,7 +20,7 @@ Copies: TypeAlias = list[bytes | bytearray | None]
 
 #: How often outputs of unknown sizes are given larger memory.
 _MAX_GROWTHS = 8
-#: For an output of unknown size at first.
+#: The size of the first buffer for an output of unknown size.
 _UNKNOWN_BYTES = 1 << 16
 
 

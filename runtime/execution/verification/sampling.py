@@ -39,13 +39,13 @@ MIN_SHARE: Final = 1e-6
 FIRST: Final = 10
 #: Numbers up to FIRST have no other prime divisors than this one.
 _DIVISORS: Final = 2 * 3 * 5 * 7
-#: By how much the share of verified executions may be larger than that of the time.
+#: The factor by which the share of verified executions may be larger than that of the time.
 _RUNS_PER_SHARE: Final = 4.0
-#: By how much the share of the CPU device's time may be larger than that of the time waited for.
+#: The factor by which the share of the CPU device's time may exceed that of the time waited for.
 _BACKGROUND_PER_SHARE: Final = 10.0
 #: In the beginning, a verification counts as no longer than this many times the usual one.
 _MAX_OUTLIER: Final = 2.0
-#: From how many verifications one knows what is usual.
+#: The number of verifications after which it is known what is usual.
 _LATEST: Final = 15
 #: An execution that is verified does not take the fast path of its device, nor does it come back to
 #: it at once, which takes twice as long as the copies.
@@ -102,7 +102,7 @@ class Sampler:
         self._advance = math.ceil(FIRST / self._share)
         self.not_before = self._end = 0
         self._certain_distance = certain_distance(self._share)
-        #: For numbers of executions, which remainders no verified execution has.
+        #: The remainders that no verified execution has, by the divisor of the executions' numbers.
         self._missing = {divisor: set(range(divisor)) for divisor in range(1, FIRST + 1)}
         #: The number of the next certain execution; None after the last one.
         self._next_certain: int | None = self._certain_distance

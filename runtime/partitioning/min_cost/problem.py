@@ -18,7 +18,7 @@ from neurald.runtime.costs.estimate import DeviceCosts
 from neurald.runtime.costs.graph_arrays import different
 from neurald.runtime.partitioning.min_cost.value_graph import ValueGraph
 
-#: For each operation the index of its device.
+#: The index of each operation's device.
 Choice: TypeAlias = list[int]
 
 #: A plan: its steps, each with a device and operations.

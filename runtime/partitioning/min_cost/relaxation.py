@@ -20,7 +20,7 @@ _ROUNDS: Final = 5
 #: The first and the last temperature, as parts of the longest launch.
 _HOT: Final = 0.05
 _COLD: Final = 0.003
-#: By how much a launch counts.
+#: The share of its cost with which a launch counts.
 _LAUNCH_WEIGHT: Final = 0.2
 #: How much of its shares an operation keeps in a round, so that neighbours do not change places.
 _INERTIA: Final = 0.1

@@ -33,8 +33,8 @@ _ELEMENTS = {
     4: OperandType.TENSOR_INT32,
 }
 
-#: By how much numbers of so many bits are moved, and which bits of the sum with those that were not
-#: moved are kept, step by step.
+#: The steps that spread numbers of so many bits over bytes: how far they are shifted, and the bits
+#: that are kept of the shifted and unshifted ones.
 _SPREAD = {4: ((4, 0x0F0F),), 2: ((12, 0x000F000F), (6, 0x03030303))}
 
 #: Number format of a kind of index vector.

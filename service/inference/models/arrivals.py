@@ -27,7 +27,7 @@ class Arrivals:
         self._clock = clock
         self._lock = threading.Lock()
         self._numbers = itertools.count()
-        #: Since when each is on its way, oldest first.
+        #: The time since which each is on its way, oldest first.
         self._since: dict[int, float] = {}
 
     def __len__(self) -> int:

@@ -127,7 +127,7 @@ class Registry:
         #: Versions that were served and are not any more, the oldest first.
         self._former: dict[tuple[str, int], None] = {}
         self._loading: set[str] = set()
-        #: Those that are held or waited for.
+        #: The locks that are held or waited for, by model.
         self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
         self._slots = asyncio.Semaphore(_LOADS)
         #: Models without which the service is not ready.

@@ -11,7 +11,7 @@ from typing import Final
 
 from neurald.hal.errors import ResourceExhaustedTransient
 
-#: As many as the event loop would start by itself.
+#: The number of threads that the event loop would start by itself.
 _MAX_THREADS: Final = 32
 _BESIDE_PROCESSORS: Final = 4
 

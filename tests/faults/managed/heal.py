@@ -26,7 +26,7 @@ from faults.managed.service import Service
 from neurald.service.manager.state import DriverState
 
 FAULTS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
-#: Until the watchdog ends a process that is stopped.
+#: Time until the watchdog ends a process that is stopped, by the kind of fault.
 _NOTICED_S = {"kill": 0.0, "stop": 2.0}
 #: Limits from then on: until the process is not said to be ready, until the device is used again,
 #: and of a call.

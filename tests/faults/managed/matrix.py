@@ -37,8 +37,8 @@ FAULTS = ("kill", "stop", "abort", "memory", "endless", "lie")
 PHASES = ("connect", "query", "prepare", "load", "first run", "burst", "fenced", "drain")
 #: Faults that another client's execution causes.
 _POISONS = ("abort", "memory", "endless")
-#: After which time a fault is noticed, which the limits allow for: the watchdog's silence, and the
-#: limit of an execution.
+#: The time after which a fault is noticed, which the limits allow for: the watchdog's silence, and
+#: the limit of an execution.
 _EXECUTION_S = 1
 _NOTICED_S = {"stop": 2.0, "endless": 1.0}
 #: Limits from then on: of a call, and of the time until the device is used again.
@@ -52,7 +52,7 @@ _SURVIVES_S = 0.05
 _USED_S = 60.0
 #: An application that takes longer hangs.
 _ANSWER_S = 60.0
-#: That are kept of a cell in which anything is wrong.
+#: Number of lines that are kept of the log of a cell in which anything is wrong.
 _LOG_LINES = 60
 #: Lines of stacks, which are left out.
 _STACK = ('  File "', "hread 0x")

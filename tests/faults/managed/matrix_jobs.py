@@ -33,7 +33,7 @@ from support.daemon.processes import python_path
 
 #: A job ends within this time after the end of its last cell; it then stops its processes.
 _STOP_S = 120.0
-#: That a job needs.
+#: Number of cores that a job needs.
 _CORES = 1.5
 
 

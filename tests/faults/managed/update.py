@@ -20,12 +20,12 @@ from faults.managed.service import Service
 
 #: Within this time a version that does not become ready must be given up.
 ROLL_BACK_S = 10.0
-#: In which a new process must be ready, as the manager's default is.
+#: The time within which a new process must be ready: the manager's default.
 UPDATE_S = 9.0
 _PROCESSES = 8
 _REPORT_S = 600.0
 _PAUSE_S = 0.2
-#: Of the manager and the driver, in the report of a run in which something was wrong.
+#: Number of lines of both logs in the report of a run in which something was wrong.
 _LOG_LINES = 300
 KINDS = ("version", "configuration", "failing", "hanging")
 

@@ -32,7 +32,7 @@ from neurald.runtime.costs.work import kind_of, work_of
 from neurald.runtime.execution.measurement.receipt import StepReceipt
 
 START_S = 60.0
-#: For how long a device is slow or not.
+#: How long a device is slow or not.
 _SLOW_S = 1.0
 _VERIFIED_SHARE = 0.05
 #: A wrong device must be found within this many runs at this share.
@@ -50,7 +50,7 @@ _STOPPED_BY_LIMIT = (MissedDeadlineTransient, MissedDeadlinePersistent)
 #: Rows of inputs, by which the devices tell executions apart.
 _RECEIPTS, _STREAM, _VERIFIED, _DRIFTING, _RUNS, _NEW, _LIMITED, _CANCELLED, _TRIED = range(2, LIED_ROWS)
 _WIDTH = 64
-#: Those of `chain`.
+#: The factors of `chain`.
 _FACTORS = np.linspace(0.5, 1.5, _WIDTH, dtype=np.float32)
 
 

@@ -24,7 +24,7 @@ from neurald.hal.model.request import Request
 
 FOLDER_VARIABLE = "NEURALD_PLANS"
 KINDS = (OperationType.TANH, OperationType.LOGISTIC)
-#: By the names of devices, what creates them.
+#: The functions that create devices, by their names.
 DRIVERS = {
     name: f"faults.plans.driver:create_{name}" for name in ("tanh", "logistic", "whole", "here", "there")
 }
@@ -32,7 +32,7 @@ DRIVERS = {
 LIED_ROWS = 11
 #: This many executions of a process are right at first, since the first one is always verified.
 _RIGHT_AT_FIRST = 20
-#: Of the exponent, so that the value is far from the right one.
+#: A bit of the exponent, so that the value is far from the right one.
 _LIED_BIT = 24
 _SECONDS = 1e-3
 #: The longest time for which an execution hangs, if nobody ends it.

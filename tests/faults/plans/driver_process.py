@@ -17,9 +17,9 @@ from neurald.hal.rpc.client.device import RemoteDevice
 
 _START_S = 60.0
 _LOOK_S = 0.01
-#: For how long a process is stopped. Clients notice after 2 s.
+#: How long a process is stopped. Clients notice after 2 s.
 _STOPPED_S = (0.1, 4.0)
-#: For how long executions hang.
+#: How long executions hang.
 _HANGING_S = (0.05, 0.5)
 
 

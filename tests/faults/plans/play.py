@@ -32,14 +32,14 @@ HALTED_S = 2.0
 WAITING_S = 10.0
 #: How late an execution ends after its deadline or cancellation.
 LATE_S = 0.5
-#: Between the first use of a driver and the next fault.
+#: Time between the first use of a driver and the next fault.
 _PAUSES_S = (0.05, 0.5)
 #: A driver that is not used again by then counts as lost.
 _USED_S = 60.0
 _LOOK_S = 0.01
 #: Kills are played more often, since they are over at once.
 _FAULTS = ("kill", "kill", "stop", "hang")
-#: For how long what threads hold may stay after the last call.
+#: How long what threads hold may stay after the last call.
 _SETTLE_S = 20.0
 _WARM_UP_S = 5.0
 #: Threads that come and go by themselves.

@@ -54,7 +54,7 @@ class Clock:
         return self.now
 
 
-#: Those of the current test.
+#: The backlogs of the current test.
 _backlogs: list["Backlog"] = []
 
 

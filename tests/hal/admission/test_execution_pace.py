@@ -11,7 +11,7 @@ from neurald.hal.errors import Cancelled, MissedDeadlineTransient
 from neurald.hal.model.types import Priority
 from neurald.hal.sync.cancellation import Cancellation
 
-#: Of the executions below.
+#: Duration and limit of the executions below.
 RUN_S, LIMIT_S = 0.01, 0.08
 
 

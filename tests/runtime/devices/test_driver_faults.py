@@ -65,7 +65,7 @@ class Unspeakable(Exception):
         raise RuntimeError("there is none")
 
 
-#: Of an error's text, and of what neurald says about it.
+#: Maximum length of an error's text with what neurald says about it.
 MOST_CHARACTERS = 2 * MAX_DESCRIBED
 
 ERRORS = (

@@ -265,7 +265,7 @@ def control_flow() -> tuple[Kernel, ...]:
 
 
 _AVX2, _VNNI = TARGETS["avx2"], TARGETS["avx512vnni"]
-#: By name. Targets are fixed, so that the text does not depend on the machine.
+#: Kernels by name. Targets are fixed, so that the text does not depend on the machine.
 KERNELS: Mapping[str, tuple[Callable[[], tuple[Kernel, ...]], Target]] = {
     **{
         each.__name__: (each, _AVX2)

@@ -17,7 +17,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Targets whose code this machine can run.
 RUNNABLE = [target for target in TARGETS.values() if runs_here(target)]
-#: Those among them for which generic code differs.
+#: The targets among them for which generic code differs.
 DIFFERENT = list({target.vector_bytes: target for target in reversed(RUNNABLE)}.values())[::-1]
 
 _LIBC = ctypes.CDLL(None, use_errno=True)

@@ -85,7 +85,7 @@ class Managed:
         self.name = name
         self._tables = tables
         self._driver = driver
-        #: In a folder that the driver may write to: in this one are settings of the manager.
+        #: The file is in a folder to which the driver may write; the manager's settings are not.
         self.behaviour = folder / "driver" / "behaviour"
         self.behaviour.parent.mkdir(exist_ok=True)
         self.behaviour.write_text("")

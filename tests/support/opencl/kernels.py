@@ -145,7 +145,7 @@ def quantised_product() -> Graph:
     )
 
 
-#: By name.
+#: The graphs by name.
 GRAPHS: Mapping[str, Callable[[], Graph]] = {
     each.__name__: each
     for each in (

@@ -111,7 +111,7 @@ class SpecializingModel(InProcessModel):
         self._prepare = prepare
         self._open_models = open_models
         self._specialize = specialize
-        #: With the inputs and dimensions that are open.
+        #: The open models, each with the inputs and dimensions that are open.
         self._opened: list[tuple[OpenModel, set[tuple[int, int]]]] = []
         #: Held only for a moment, never while something is compiled.
         self._lock = forkable_lock()

@@ -87,7 +87,7 @@ class Polynomial:
         self.hint = sum(
             factor * math.prod(atom.hint for atom in product) for product, factor in terms.items()
         )
-        #: By the least length that is assumed: version and bounds.
+        #: Version and bounds, by the least length that is assumed.
         self._ranges: dict[int, tuple[int, int, int]] = {}
 
     def range(self) -> tuple[int, int]:

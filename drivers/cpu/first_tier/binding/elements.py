@@ -121,9 +121,9 @@ _OF_WORDS: Final = frozenset(
     ("add", "subtract", "multiply", "maximum", "minimum", "floor_divide", "remainder")
 )
 _OF_ONE_WORD: Final = frozenset(("absolute", "negative", "square", "sign"))
-#: As in the names of functions.
+#: The names of integers in the names of functions.
 _INTEGERS: Final = {_WORD: "word", OperandType.TENSOR_INT64: "long"}
-#: As in the names of functions of bits, whose zero points do not matter.
+#: The names of types in the names of functions of bits, for which zero points do not matter.
 _SHIFTED: Final = {SIGNED: "signed", UNSIGNED: "unsigned", SHORT: "short", _WORD: "word"}
 _CAST: Final = {
     FLOAT: "float32",

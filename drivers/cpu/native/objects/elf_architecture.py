@@ -217,5 +217,5 @@ _AARCH64: Final = Architecture(
     },
 )
 
-#: By number in ELF objects.
+#: The architectures, by their numbers in ELF objects.
 ARCHITECTURES: Final[Mapping[int, Architecture]] = {each.number: each for each in (_X86_64, _AARCH64)}

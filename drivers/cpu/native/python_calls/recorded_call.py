@@ -94,8 +94,8 @@ _latest_scale: Final = [0]
 _WINDOW: Final = 1 << 21
 #: If it has counted farther than this while the clock was read, the two say nothing of each other.
 _MAX_BETWEEN: Final = 1 << 11
-#: By how many nanoseconds it may have been wrong, besides a small share of the time since it was
-#: compared. It is set anew if it was, as after the machine was suspended.
+#: The error in nanoseconds that it may have, besides a small share of the time since it was
+#: compared. With a larger one it is set anew, as after the machine was suspended.
 _MAX_ERROR: Final = "1000.0"
 #: Table; the function that is called, or what is called if there is no short cut; names of the
 #: attributes that lead to the function of the short cut (null without one), and most arguments of

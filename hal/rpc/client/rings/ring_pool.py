@@ -66,7 +66,7 @@ class RingPool:
 
     def __init__(self, connection: RingConnection) -> None:
         self._connection = weakref.ref(connection)
-        #: By identity. A ring that an interruption has lost ends with its last reference.
+        #: The open rings by identity. What an interruption has lost ends with its last reference.
         self._open: dict[int, weakref.ref[Ring]] = {}
         self._free: list[Ring] = []  # the one that was used last is at the end
         self._waiting: deque[_Waiter] = deque()

@@ -29,7 +29,7 @@ _RESERVED: Final = frozenset(
 _SECRET: Final = ("authorization", "proxy-authorization", "cookie")
 #: What patterns begin with that tell capital letters from small ones.
 _CASE_MATTERS: Final = "(?-i)"
-#: For how many names it is remembered whether they match.
+#: Maximum number of names for which it is remembered whether they match.
 _KEPT_NAMES: Final = 256
 
 

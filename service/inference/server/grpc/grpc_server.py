@@ -129,7 +129,7 @@ class ServerCall:
         self._call = event.call
         self._metadata: Metadata = event.invocation_metadata or _NO_METADATA
         self.method: str = event.call_details.method.decode("ascii", "replace")
-        #: Of `grpc`, of its method; None if the server has no such method.
+        #: The handler that `grpc` has for the method; None if the server has no such method.
         self.handler: Any = None
         self._deadline_s: float = event.call_details.deadline
         self._task: asyncio.Task[None] | None = None

@@ -36,7 +36,7 @@ _LINGER_S: Final = 1.0
 _MAX_LINGER_BYTES: Final = 1 << 20
 #: Copying a larger body behind its head takes longer than another call of the kernel.
 _MAX_JOINED_BYTES: Final = 1 << 16
-#: As what the kernel says how many bytes wait to be read.
+#: The form in which the kernel says how many bytes wait to be read.
 _SIZE: Final = struct.Struct("i")
 
 

@@ -134,7 +134,7 @@ class _Place:
     def __init__(self, regions: "SharedMemoryRegions", region: _SharedFile, offset: int, size: int) -> None:
         self._regions = regions
         self._region = weakref.ref(region)
-        #: In the file.
+        #: The offset in the file.
         self._offset = offset
         self._size = size
 
@@ -183,7 +183,7 @@ class _Part:
     def __init__(self, regions: "SharedMemoryRegions", region: _SharedFile, offset: int, size: int) -> None:
         self._regions = regions
         self._region = region
-        #: In the file.
+        #: The offset in the file.
         self._offset = offset
         self.size = size
         self._is_used = True

@@ -35,7 +35,7 @@ class TraceSettings:
     """
 
     def __init__(self, start: TraceConfiguration) -> None:
-        #: Without the folder: where files are is no concern of clients.
+        #: The file's name without the folder: where files are is no concern of clients.
         self._file = Path(start.file).name
         self._start: dict[str, tuple[str, ...]] = {
             _LEVEL: (start.level,),
@@ -43,7 +43,7 @@ class TraceSettings:
             _COUNT: (str(start.count),),
             "log_frequency": (str(start.log_frequency),),
         }
-        #: By model; those of the service have the name "".
+        #: Changed settings by model; those of the service have the name "".
         self._changed: dict[str, dict[str, tuple[str, ...]]] = {}
         #: How many requests there were, by the scope of the settings that they obey.
         self._seen: dict[str, int] = {}

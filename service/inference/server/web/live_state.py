@@ -18,7 +18,7 @@ from neurald.service.inference.server.admission.request_budget import RequestBud
 from neurald.service.manager.control import manager_status
 from neurald.service.manager.snapshot import driver_snapshots
 
-#: For how long a description is given to all who ask.
+#: How long a description is given to all who ask.
 _FRESH_S: Final = 0.5
 #: How many requests of a model are listed, slowest first.
 _MAX_LISTED_REQUESTS: Final = 12

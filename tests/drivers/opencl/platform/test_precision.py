@@ -39,7 +39,7 @@ from neurald.hal.model.model import Model
 from neurald.hal.records import replace
 
 FLOAT16_MODES = [Precision.F32_F16, Precision.F16]
-#: Of a half, relative to what it stands for.
+#: Rounding error of a half, relative to the number that it stands for.
 ROUNDING = 2.0**-11
 
 _Op = nd.OperationType

@@ -42,7 +42,7 @@ SHAPE = (2, 3)
 BYTES = 24
 VALUE = np.arange(6, dtype=np.float32).reshape(SHAPE)
 
-#: In a request: a device buffer as a whole, or host memory.
+#: Arguments of a request: a device buffer as a whole, or host memory.
 WHOLE = Argument(pool=0)
 
 

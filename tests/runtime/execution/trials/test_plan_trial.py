@@ -32,7 +32,7 @@ from neurald.runtime.execution.trials.plan_trial import PlanTrial
 #: Large enough for a device that declares half of the CPU device's time to be worth its launch.
 SHAPE = (1024, 1024)
 ONES = np.ones(SHAPE, np.float32)
-#: For devices whose costs are given.
+#: An input for devices whose costs are given.
 SMALL = np.full((64, 64), 0.25, np.float32)
 
 

@@ -18,7 +18,7 @@ from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.machinery.rules import resolve_axis
 
-#: As in the names of functions.
+#: The names of element types in the names of functions.
 ELEMENTS: Final = {
     FLOAT: "float",
     OperandType.TENSOR_INT32: "word",

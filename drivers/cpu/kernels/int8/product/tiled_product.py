@@ -76,7 +76,7 @@ class TiledProductWriter:
             self._blocks = InputPacker(self.code, plan.layout, source=source, zero=zero, padding=weights)
         self._sums = QuantizedMicroKernel(plan, rows=epilogue.rows, has_sums=sums)
         lengths = range(1, 1 + min(_SHORT_TILE, plan.most_pixels - 1)) if plan.is_ragged else ()
-        #: Those of shorter tiles.
+        #: The kernels of shorter tiles, by the number of their positions.
         self._shorter = {
             length: QuantizedMicroKernel(plan.shortened(length), rows=epilogue.rows, has_sums=sums)
             for length in lengths

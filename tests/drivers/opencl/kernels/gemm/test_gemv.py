@@ -26,7 +26,7 @@ from neurald.hal.model.types import OperandType
 
 UNSIGNED, SIGNED = OperandType.TENSOR_QUANT8_ASYMM, OperandType.TENSOR_QUANT8_ASYMM_SIGNED
 PER_CHANNEL = OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL
-#: Of inputs and outputs, and of weights.
+#: Types of inputs and outputs, and of weights.
 TYPES = ((UNSIGNED, UNSIGNED), (SIGNED, SIGNED), (UNSIGNED, PER_CHANNEL), (SIGNED, PER_CHANNEL))
 _SAME, _VALID = 1, 2
 _RELU6 = 3
@@ -51,7 +51,7 @@ class Window:
         return -(-covered // self.stride)
 
 
-#: To 2 × 2 × 192, which once went wrong, and what lies around it.
+#: Windows of a result of 2 × 2 × 192, which once went wrong, and of similar ones.
 WINDOWS = (
     Window(),
     Window(size=3),

@@ -15,7 +15,7 @@ from support.inference.serving import Serving
 
 from neurald.service.inference.server.http.openapi import openapi_document
 
-#: With the names of models, most requests reach one; without, names are made up.
+#: Hooks that choose names of models, so that most requests reach one.
 _NAMES = """
 [parameters]
 "path.model" = ["same", "add", "text", "batched"]
