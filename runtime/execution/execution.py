@@ -427,6 +427,31 @@ class Execution(Unpicklable):
                 self._short, self._fast_path = short, fast_path
                 self._burst_fast_path = None if burst is None or run is None else (burst, run)
 
+    def _cache_short(self, result: ExecutionResult) -> None:
+        """Caches what repeats a computation in less time than a thread takes to start.
+
+        The thread of a computation in the background calls this, since such a computation has no
+        other fast path.
+
+        Args:
+            result: that of the computation, which may have failed for a short buffer.
+        """
+        computation = self._computation
+        if computation is None or not self._reusable or not self._settings.are_default:
+            return
+        if not result.is_sufficient:
+            return
+        try:
+            short = computation.create_short_execution()
+        except Exception:
+            # This computation has succeeded. The next one takes the regular path, which converts
+            # any exception of a driver to an Error.
+            return
+        with self._lock:
+            # Another computation may have started in the meantime.
+            if self._result is result:
+                self._short = short
+
     def start_compute(self) -> Event:
         """Runs the model in the background. Returns at once.
 
@@ -443,7 +468,7 @@ class Execution(Unpicklable):
                 event = start_submitted(self._compilation, *started, self._complete_submitted)
             if event is not None:
                 return self._begun(event)
-            return event_of(lambda: self._computed(*started), "neurald execution")
+            return event_of(lambda: self._cache_short(self._computed(*started)), "neurald execution")
         except BaseException:
             if self._user is user:
                 self._complete(None)
@@ -614,6 +639,7 @@ class Execution(Unpicklable):
             self._complete(None)
         else:
             self._complete(outcome.result, outcome.after_fences)
+            self._cache_short(outcome.result)
 
     def output_dimensions(self, index: int) -> tuple[int, ...]:
         """Returns the actual shape of an output.

@@ -263,6 +263,36 @@ def test_a_short_execution_is_not_repeated_after_other_ways_to_compute() -> None
         execution.compute(burst=burst)
 
 
+@sweep("way", ["start_compute", "start_compute_with_dependencies"])
+def test_what_only_ever_computes_in_the_background_is_repeated_as_a_short_execution(
+    way: str, regular: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native_model, "_MAX_SHORT_NS", 1 << 40)
+    execution, output = bound_execution(compiled_add(), reusable=True)
+    regular.clear()
+    for turn in range(4):
+        output[:] = turn
+        getattr(execution, way)().wait()
+        assert (output == 3).all()
+        assert execution.output_dimensions(0) == (2, 3)
+    assert len(regular) == 1
+
+
+@sweep("way", ["start_compute", "start_compute_with_dependencies"])
+def test_a_computation_in_the_background_succeeds_although_it_cannot_be_repeated_fast(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("no short execution")
+
+    monkeypatch.setattr(CpuPreparedModel, "create_short_execution", fail)
+    execution, output = bound_execution(compiled_add(), reusable=True)
+    for turn in range(3):
+        output[:] = turn
+        getattr(execution, way)().wait(30)
+        assert (output == 3).all()
+
+
 def test_everything_is_released_with_the_last_reference() -> None:
     compilation = compiled_add()
     execution, output = bound_execution(compilation, reusable=True)
