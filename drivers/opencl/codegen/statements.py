@@ -3,23 +3,22 @@
 Each expression is computed only once, outside as many loops as possible.
 """
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from neurald.drivers.compiler.ir.expression import (
     AccumulatorRef,
     Apply,
-    Axis,
     Constant,
     Expression,
     Linear,
     Load,
     Reduce,
 )
-from neurald.drivers.compiler.ir.extents.extent import Extent, estimate, is_one
+from neurald.drivers.compiler.ir.extents.extent import Extent, is_one
 from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.nesting import BoundedRecursion
+from neurald.drivers.compiler.ir.offsets import TermOrder
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import free_axes, walk
 from neurald.drivers.compiler.ir.value import Value
@@ -32,8 +31,6 @@ from neurald.drivers.opencl.codegen.dialect import (
     register_type,
 )
 
-#: Longer keys are replaced by a digest.
-_MAX_KEY_LENGTH = 200
 #: Limit on nested parentheses: compilers reject deeper texts (Clang: 256), and operations add a few
 #: of their own.
 _MAX_PARENTHESES = 32
@@ -76,7 +73,7 @@ class Statements:
         #: Depth of nested parentheses in the text of an expression.
         self._parentheses: dict[Expression, int] = {}
         self._nesting = BoundedRecursion[str](self._parts)
-        self._keys: dict[Expression, str] = {}
+        self._order = TermOrder({value: each.name for value, each in pointers.items()}, {})
 
     @property
     def lines(self) -> list[str]:
@@ -131,7 +128,7 @@ class Statements:
     def _operands(self, expression: Expression) -> tuple[Expression, ...]:
         """Returns the operands in an order that is the same in every run."""
         if isinstance(expression, Linear):
-            return tuple(term for term, _ in self._terms(expression))
+            return tuple(term for term, _ in self._order.terms(expression))
         if isinstance(expression, Load):
             place = linearize(expression.index, expression.value.shape)
             guarded = (
@@ -139,36 +136,6 @@ class Statements:
             )
             return (place, *guarded)
         return expression.operands
-
-    def _terms(self, expression: Linear) -> list[tuple[Expression, int]]:
-        return sorted(expression.terms, key=lambda pair: (-abs(estimate(pair[1])), self._key(pair[0])))
-
-    def _key(self, expression: Expression) -> str:
-        """Returns a text that describes an expression, as a sort key."""
-        if expression not in self._keys:
-            for each in walk(expression):
-                if each not in self._keys:
-                    self._keys[each] = self._described(each)
-        return self._keys[expression]
-
-    def _described(self, expression: Expression) -> str:
-        if isinstance(expression, Axis):
-            return f"{expression.name}:{expression.extent}"
-        if isinstance(expression, Constant):
-            return repr(expression.value)
-        parts = [self._keys[each] for each in expression.operands]
-        what = type(expression).__name__
-        if isinstance(expression, Apply):
-            what = expression.op.name
-        elif isinstance(expression, Load):
-            what = f"Load {self._pointers[expression.value].name}"
-        elif isinstance(expression, Linear):
-            # The order of its terms differs from run to run.
-            factors = (factor for _, factor in expression.terms)
-            parts = sorted(f"{factor}*{part}" for factor, part in zip(factors, parts, strict=True))
-            what = f"{expression.constant}"
-        key = f"{what}({','.join(parts)})"
-        return key if len(key) <= _MAX_KEY_LENGTH else hashlib.blake2s(key.encode()).hexdigest()
 
     def _is_short(self, expression: Expression) -> bool:
         """Returns True if the expression is written where it is used.
@@ -199,7 +166,7 @@ class Statements:
 
     def _sum(self, expression: Linear) -> str:
         parts = []
-        for term, factor in self._terms(expression):
+        for term, factor in self._order.terms(expression):
             sign, size = _signed(factor)
             parts.append(
                 f"{sign} {self._value(term)}" if is_one(size) else f"{sign} {self._value(term)} * {size}"

@@ -3,12 +3,15 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support.daemon.peer import Peer
-from support.models.addition import AddingDevice
+from support.models.addition import AddingDevice, addition
 
+from neurald.hal.device import PrepareOptions
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.client.device import RemoteDevice, connect
+from neurald.hal.rpc.client.prepared_model import RemotePreparedModel
 from neurald.hal.rpc.server.server import DeviceServer
 
 
@@ -30,6 +33,12 @@ def remote(server: DeviceServer) -> Iterator[RemoteDevice]:
     remote = connect(str(server.address))
     yield remote
     remote.close()
+
+
+@pytest.fixture
+def prepared(remote: RemoteDevice) -> RemotePreparedModel:
+    """A model of the client that adds one to three elements."""
+    return remote.prepare_model(addition(np.ones(3, np.float32)), PrepareOptions())
 
 
 @pytest.fixture

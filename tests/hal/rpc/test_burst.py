@@ -47,11 +47,6 @@ ONES = np.ones(3, np.float32)
 
 
 @pytest.fixture
-def prepared(remote: RemoteDevice) -> RemotePreparedModel:
-    return remote.prepare_model(addition(ONES), NOW)
-
-
-@pytest.fixture
 def burst(prepared: RemotePreparedModel) -> Iterator[RemoteBurst]:
     burst = burst_of(prepared)
     yield burst

@@ -63,11 +63,6 @@ def server(tmp_path: Path, device: AddingDevice) -> Iterator[DeviceServer]:
     wait_until(lambda: ring_threads() == 0)
 
 
-@pytest.fixture
-def prepared(remote: RemoteDevice) -> RemotePreparedModel:
-    return remote.prepare_model(addition(ONES), NOW)
-
-
 def stop_rings(session: Session) -> None:
     """Ends the rings of a session in the daemon."""
     for open_ring in session._rings.values():

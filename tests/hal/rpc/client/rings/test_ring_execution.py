@@ -41,11 +41,6 @@ from neurald.hal.sync.cancellation import Cancellation
 RUN = ExecuteOptions()
 
 
-@pytest.fixture
-def prepared(remote: RemoteDevice) -> RemotePreparedModel:
-    return remote.prepare_model(addition(np.ones(3)), PrepareOptions())
-
-
 class Gate:
     """Keeps executions of a device from ending until it is opened."""
 
