@@ -12,8 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-#: Below this amount, trimming is not worth its time.
+#: Growth from which on the heap is trimmed at once, and from which on it is after a while. Less is
+#: not worth the time.
 _MIN_TRIM_BYTES = 8 << 20
+_MIN_LATER_BYTES = 1 << 18
+_LATER_S = 60.0
 #: The fraction of time that trimming may take: it visits all free memory, and other threads wait
 #: for the allocator meanwhile.
 _MAX_TIME_SHARE = 0.01
@@ -83,14 +86,22 @@ class HeapTrimmer:
         self._clock = clock
         self._least_bytes = resident()
         self._not_before_s = clock()
+        self._later_s = self._not_before_s + _LATER_S
 
     def trim_if_due(self) -> None:
-        """Trims the heap if it has grown, and the last trim was long enough ago for its cost."""
+        """Trims the heap if it has grown, and the last trim was long enough ago for its cost.
+
+        What a little growth holds is returned a minute after the last trim, so that memory which is
+        freed does not look like memory that leaks.
+        """
         resident = self._resident()
         self._least_bytes = min(self._least_bytes, resident)
+        grown = resident - self._least_bytes
         began_s = self._clock()
-        if resident < self._least_bytes + _MIN_TRIM_BYTES or began_s < self._not_before_s:
+        due_s = self._not_before_s if grown >= _MIN_TRIM_BYTES else self._later_s
+        if grown < _MIN_LATER_BYTES or began_s < due_s:
             return
         self._trim()
         ended_s = self._clock()
         self._not_before_s = ended_s + (ended_s - began_s) / _MAX_TIME_SHARE
+        self._later_s = max(self._not_before_s, ended_s + _LATER_S)

@@ -40,15 +40,32 @@ def test_only_what_is_worthwhile_is_given_back() -> None:
     assert process.trims == 2, "what is freed later looks like what is still used"
 
 
-def test_it_takes_little_time() -> None:
+def test_a_little_is_given_back_after_a_while() -> None:
     process = Process()
     heap = process.heap()
-    process.bytes, process.trim_s = 500 * MIB, 0.2
+    trims = []
+    for grown in (51 * MIB, 50 * MIB + 4096):
+        process.bytes = grown
+        for _ in range(200):
+            heap.trim_if_due()
+            process.now += 1.0
+        trims.append(process.trims)
+    assert trims == [3, 3]
+    process.bytes = 58 * MIB
+    heap.trim_if_due()
+    assert process.trims == 4, "much is given back at once"
+
+
+@pytest.mark.parametrize("grown", [1 * MIB, 450 * MIB])
+def test_it_takes_little_time(grown: int) -> None:
+    process = Process()
+    heap = process.heap()
+    process.bytes, process.trim_s = 50 * MIB + grown, 0.2
     began = process.now
     while process.now < began + 200:
         heap.trim_if_due()
         process.now += 0.5
-    assert 5 <= process.trims <= 10
+    assert (5 if grown >= 8 * MIB else 2) <= process.trims <= 10
 
 
 def test_this_process_has_memory() -> None:
