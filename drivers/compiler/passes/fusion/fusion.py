@@ -8,7 +8,8 @@ A fused value is computed where it is read, instead of being stored and loaded:
   a contraction reads is stored anyway, so other readers load it as well. If the index contains a
   reduction or is expensive, the next rule applies.
 - Any other `Compute` is fused into its only reader, if its elements are not recomputed or if they
-  are cheap. A reduction is not fused into another reduction.
+  are cheap. A reduction is not fused into another reduction, nor into a reader that takes its
+  elements in another order if that costs more by the same estimate: each term would be gathered.
 - A reduction over whole rows is fused into all of its readers that are generated row by row
   (`is_row_wise`). So are elements computed from such reductions, if only one such kernel reads
   them: the exponentials of a softmax, or the squared differences of a layer normalisation.
@@ -351,7 +352,9 @@ class _Fusion:
                 is_in_reduction |= count > 1
         is_recomputed = loaded > estimate(math.prod(producer.shape))
         if producer.has_reduction:
-            return (not is_recomputed and not is_in_reduction) or self._joins_rows(producer, reader)
+            if is_recomputed or is_in_reduction:
+                return self._joins_rows(producer, reader)
+            return _reads_own_index(producer, reader) or _is_cheaper_joined(producer, reader)
         return not is_recomputed or _element_cost(producer) <= _MAX_RECOMPUTE_COST
 
     def _is_moved(self, producer: Kernel) -> bool:
@@ -441,6 +444,17 @@ def _reads_own_index(producer: Kernel, reader: Kernel) -> bool:
         times == 1 and each.guard is None and linearize(each.index, each.value.shape) is expected
         for each, times in loaded
     )
+
+
+def _is_cheaper_joined(producer: Kernel, reader: Kernel) -> bool:
+    """Returns True if evaluating the producer in a reader costs less than storing its elements.
+
+    Each term of a reduction is gathered in a reader that transposes the elements.
+    """
+    joined = inlined(producer, reader)
+    if joined is None:
+        return False
+    return evaluation_cost(joined) <= evaluation_cost(producer) + evaluation_cost(reader)
 
 
 def _loads(kernel: Kernel) -> Iterator[tuple[Load, int]]:

@@ -192,6 +192,25 @@ def test_reductions_are_fused_with_their_bodies_but_not_with_each_other() -> Non
     assert [kernel.output for kernel in found.kernels] == [as_rows, end]
 
 
+def test_reductions_are_stored_for_readers_that_would_gather_each_term() -> None:
+    for is_transposed in (False, True):
+        builder = GraphBuilder()
+        parts, along = builder.input(32, 4, 128), axis(4, "r")
+        sums = builder.compute(
+            (32, 128),
+            lambda i, j, parts=parts, along=along: reduce(
+                ReductionOp.SUM, (along,), load(parts, (i, along, j))
+            ),
+        )
+        # Heads of 16 elements, which move before the rows, as queries and keys of an attention do.
+        if is_transposed:
+            end = builder.compute((8, 16, 32), lambda h, d, i, sums=sums: load(sums, (i, h * 16 + d)))
+        else:
+            end = builder.compute((8, 32, 16), lambda h, i, d, sums=sums: load(sums, (i, h * 16 + d)))
+        shapes = [kernel.shape for kernel in fused(builder.finish(end)).kernels]
+        assert shapes == ([sums.shape, end.shape] if is_transposed else [end.shape])
+
+
 def test_row_reductions_are_recomputed_only_in_row_wise_kernels() -> None:
     builder = GraphBuilder()
     source = builder.input(4, 6)
