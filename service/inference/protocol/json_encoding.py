@@ -181,9 +181,8 @@ def checked_request(
                 f"parameter keys starting with '{RESERVED_PREFIX}' are reserved for Triton usage and should not be "
                 f"specified: {quoted(key)}",
             )
-    by_default = _flag(BINARY_OUTPUT, parameters.pop(BINARY_OUTPUT, False))
-    outputs = [_wanted_output(each, regions, is_binary=by_default) for each in request.outputs]
-    if by_default:
+    # It is for a request that names no outputs.
+    if _flag(BINARY_OUTPUT, parameters.pop(BINARY_OUTPUT, False)):
         parameters[BINARY_OUTPUT] = True
     return InferenceRequest(
         model=model,
@@ -191,7 +190,7 @@ def checked_request(
         id=request.id,
         parameters=parameters,
         inputs=tuple(inputs),
-        outputs=tuple(outputs),
+        outputs=tuple(_wanted_output(each, regions) for each in request.outputs),
     )
 
 
@@ -270,14 +269,8 @@ def _checked_binary_size(model: str, name: str, size: Parameter, left_bytes: int
     return size
 
 
-def _wanted_output(wanted: _Output, regions: RegionTable, *, is_binary: bool) -> WantedOutput:
-    """Checks an output of a request; see `checked_request`.
-
-    Args:
-        wanted: the output.
-        regions: the regions of shared memory.
-        is_binary: whether it is in binary data, unless it says that itself.
-    """
+def _wanted_output(wanted: _Output, regions: RegionTable) -> WantedOutput:
+    """Checks an output of a request; see `checked_request`."""
     given = _without_nulls(wanted.parameters)
     for other in ("classification", _BINARY):
         if REGION in given and given.get(other):
@@ -287,7 +280,7 @@ def _wanted_output(wanted: _Output, regions: RegionTable, *, is_binary: bool) ->
     return WantedOutput(
         name=wanted.name,
         region=regions.part_of(wanted.name, given),
-        is_binary=_flag(_BINARY, given.get(_BINARY, is_binary)),
+        is_binary=_flag(_BINARY, given.get(_BINARY, False)),
         classes=class_count(wanted.name, given),
     )
 
@@ -340,7 +333,7 @@ def encode_answer(answer: InferenceAnswer) -> tuple[bytes, int | None]:
             "datatype": output.datatype,
             "shape": list(output.shape),
         }
-        wants_binary = by_default if output.wanted is None else bool(output.wanted.is_binary)
+        wants_binary = by_default if output.wanted is None else output.wanted.is_binary
         # One in a region has no parameters, among which Triton's client in C++ expects this size.
         if not output.written_to_region():
             if wants_binary:

@@ -142,13 +142,13 @@ class WantedOutput(Struct, frozen=True, kw_only=True):
     Attributes:
         name: the name of the output.
         region: where it is written; None to send it in the answer.
-        is_binary: whether it follows the JSON of an HTTP answer; None for the request's choice.
+        is_binary: whether it follows the JSON of an HTTP answer.
         classes: how many classes to return in place of the values; 0 for the values.
     """
 
     name: str
     region: RegionPart | None = None
-    is_binary: bool | None = None
+    is_binary: bool = False
     classes: int = 0
 
 

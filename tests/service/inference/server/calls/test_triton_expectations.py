@@ -285,6 +285,30 @@ def test_members_that_are_missing_or_of_another_type(
     assert found["error"].startswith(message), found
 
 
+@sweep(
+    ("outputs", "is_binary"),
+    [
+        (None, True),
+        ([{"name": "y"}], False),
+        ([{"name": "y", "parameters": {"binary_data": False}}], False),
+        ([{"name": "y", "parameters": {"binary_data": True}}], True),
+    ],
+    ids=range(4),
+)
+def test_binary_data_output_is_for_requests_that_name_no_outputs(
+    serving: Serving, outputs: Any, is_binary: bool
+) -> None:
+    tensor = {"name": "x", "shape": [1, 4], "datatype": "FP32", "data": X.tolist()}
+    document = {"inputs": [tensor], "parameters": {"binary_data_output": True}}
+    document |= {} if outputs is None else {"outputs": outputs}
+    connection = http.client.HTTPConnection(serving.http, timeout=60)
+    connection.request("POST", "/v2/models/same/infer", json.dumps(document))
+    answer = connection.getresponse()
+    assert answer.status == 200
+    assert (answer.getheader("Inference-Header-Content-Length") is not None) == is_binary
+    connection.close()
+
+
 def test_elements_of_other_types_are_named_as_in_triton(serving: Serving) -> None:
     for value in (1.5, True, "a", None):
         inputs = [
