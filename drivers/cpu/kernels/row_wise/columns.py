@@ -2,8 +2,13 @@
 
 As many columns as registers hold are reduced row by row, so that memory is read in order. Narrow
 rows are reduced in two sets of accumulators, which do not wait for each other.
+
+A minimum or maximum is NaN if an element is. With masks (AVX-512), a block is reduced as if there
+were none, and one instruction tests two registers of elements. Blocks that have NaN are reduced
+again, with a test of each element.
 """
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -18,6 +23,7 @@ from neurald.drivers.compiler.ir.expression import (
 )
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.offsets import offset_of, stride_along
+from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import substitute, walk
 from neurald.drivers.compiler.passes.axis_rewriting import simplify_axes
@@ -26,6 +32,7 @@ from neurald.drivers.cpu.codegen.statements import Statements
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.int64_narrowing import narrow_int64
 from neurald.drivers.cpu.emit.math.rounding import float_to_half, half_to_float
+from neurald.drivers.cpu.emit.math.wide_floats import has_wide_floats
 from neurald.drivers.cpu.emit.op_table import computed
 from neurald.drivers.cpu.emit.reductions import combine, identity_text, is_number
 from neurald.drivers.cpu.emit.vector import Vector
@@ -48,6 +55,8 @@ _MIN_INDEPENDENT = 4
 _MIN_SHARED_BYTES, _FEW_INDICES, _SHARED_REGISTERS = 8 << 20, 8, 4
 #: Cycles for a row of a register.
 _ROW_CYCLES = 1.0
+#: Masks that remember NaN in turn, since each waits for the one before.
+_MASKS: Final = 2
 
 
 def routine(kernel: Kernel, target: Target) -> Routine | None:
@@ -123,27 +132,63 @@ class _Columns:
         self.extents = [*(each.extent for each in self._outer), blocks]
 
     def write(self) -> None:
-        code = self._code
-        with each_work_item(code, self.extents) as (position, _):
+        with each_work_item(self._code, self.extents) as (position, _):
             *at, block = position
             names: dict[Expression, str] = dict(zip(self._outer, at, strict=True))
-            starts = self._starts(block)
-            identity = identity_text(self._v, self._fold)
-            totals = self._reduced(self._fold.axes, names, starts, [identity] * self.registers)
-            for start, each in zip(starts, totals, strict=True):
-                self._finish({**names, self._along: start}, each)
+            first = self._first(block)
+            places = (total(self._code, first, str(n * self._v.lanes)) for n in range(self.registers))
+            starts = [self._within_row(each) for each in places]
+            if self._tests_pairs():
+                self._write_block_of_numbers(names, first, starts)
+            else:
+                self._write_block(names, starts)
 
-    def _starts(self, block: str) -> list[str]:
-        """Returns where a block's registers begin; the last ones begin early to stay in the row."""
-        lanes, length = self._v.lanes, self._along.extent
-        places = [number * lanes for number in range(self.registers)]
+    def _write_block(self, names: Mapping[Expression, str], starts: Sequence[str]) -> None:
+        """Reduces registers of columns, and stores the results."""
+        self._finish_all(
+            names, starts, self._reduced(self._fold.axes, names, starts, self._identities(starts))
+        )
+
+    def _write_block_of_numbers(
+        self, names: Mapping[Expression, str], first: str, starts: Sequence[str]
+    ) -> None:
+        """Does the same as if no element were NaN, and again register by register if one is."""
+        code, v = self._code, self._v
+        masks = [v.number("i1", 0)] * _MASKS
+        found = self._reduced(self._fold.axes, names, starts, self._identities(starts), masks)
+        totals, masks = found[: self.registers], found[self.registers :]
+        has_nan = v.any_lane(functools.reduce(functools.partial(v.binary, "or", "i1"), masks))
+        single = Vector(code, self._target, 1)
+        with code.when(single.binary("xor", "i1", has_nan, "true")):
+            self._finish_all(names, starts, totals)
+        with code.when(has_nan), code.loop("0", str(self.registers)) as loop:
+            place = total(code, first, multiple(code, loop.index, v.lanes))
+            self._write_block(names, [self._within_row(place)])
+
+    def _tests_pairs(self) -> bool:
+        """Returns True if pairs of registers are tested for NaN instead of each element."""
+        is_extreme = self._fold.reduction in (ReductionOp.MINIMUM, ReductionOp.MAXIMUM)
+        return is_extreme and has_wide_floats(self._v, self._element) and not is_number(self._fold.body)
+
+    def _first(self, block: str) -> str:
+        """Returns the first column of a block; the last block begins early to stay in the row."""
         if self.extents[-1] == 1:
-            return [str(min(place, length - lanes)) for place in places]
-        size = self.registers * lanes
-        first = multiple(self._code, block, size)
+            return "0"
+        size = self.registers * self._v.lanes
+        return self._at_most(multiple(self._code, block, size), self._along.extent - size)
+
+    def _within_row(self, start: str) -> str:
+        """Returns where a register begins; the last one begins early to stay in the row."""
+        return self._at_most(start, self._along.extent - self._v.lanes)
+
+    def _at_most(self, name: str, limit: int) -> str:
+        if name.isdecimal():
+            return str(min(int(name), limit))
         self._code.declarations.add("declare i64 @llvm.smin.i64(i64, i64)")
-        first = self._code.value(f"call i64 @llvm.smin.i64(i64 {first}, i64 {length - size})")
-        return [total(self._code, first, str(place)) for place in places]
+        return self._code.value(f"call i64 @llvm.smin.i64(i64 {name}, i64 {limit})")
+
+    def _identities(self, starts: Sequence[str]) -> list[str]:
+        return [identity_text(self._v, self._fold)] * len(starts)
 
     def _reduced(
         self,
@@ -151,50 +196,83 @@ class _Columns:
         names: Mapping[Expression, str],
         starts: Sequence[str],
         totals: Sequence[str],
+        masks: Sequence[str] = (),
     ) -> list[str]:
-        """Writes loops over axes, and returns the accumulators after them."""
+        """Writes loops over axes, and returns the accumulators after them.
+
+        Args:
+            axes: those that are left.
+            names: the indices of the others.
+            starts: where each register begins.
+            totals: an accumulator for each register.
+            masks: lanes that have had NaN, which accumulators then ignore; none to test each
+                element. They follow the accumulators that are returned.
+        """
         axis, *rest = axes
-        kind = self._v.type(self._element)
+        size = len(starts)
+        kind, of_mask = self._v.type(self._element), self._v.type("i1")
         if rest:
-            with self._code.loop("0", str(axis.extent), [(kind, each) for each in totals]) as loop:
-                loop.results = self._reduced(rest, {**names, axis: loop.index}, starts, loop.carried)
+            carried = [*((kind, each) for each in totals), *((of_mask, each) for each in masks)]
+            with self._code.loop("0", str(axis.extent), carried) as loop:
+                inner = {**names, axis: loop.index}
+                loop.results = self._reduced(rest, inner, starts, loop.carried[:size], loop.carried[size:])
             return loop.results
-        sets = 2 if self.registers < _MIN_INDEPENDENT and axis.extent >= _MIN_ROWS else 1
+        sets = 2 if size < _MIN_INDEPENDENT and axis.extent >= _MIN_ROWS else 1
         whole = axis.extent // sets * sets
-        identity = identity_text(self._v, self._fold)
-        carried = [*totals, *[identity] * (self.registers * (sets - 1))]
+        accumulators = [*totals, *self._identities(starts) * (sets - 1)]
+        carried = [*((kind, each) for each in accumulators), *((of_mask, each) for each in masks)]
         body = self._fold.body
-        with self._code.loop("0", str(whole), [(kind, each) for each in carried], step=sets) as loop:
-            loop.results = [
-                self._added(
-                    {**names, axis: loop.index},
-                    substitute(body, {axis: axis + number // self.registers})
-                    if number >= self.registers
-                    else body,
-                    starts[number % self.registers],
-                    each,
-                )
-                for number, each in enumerate(loop.carried)
-            ]
+        with self._code.loop("0", str(whole), carried, step=sets) as loop:
+            bodies = [substitute(body, {axis: axis + ahead}) if ahead else body for ahead in range(sets)]
+            at = {**names, axis: loop.index}
+            loop.results = self._added(at, bodies, starts, loop.carried)
         results = loop.results
         for place in range(whole, axis.extent):
             last = substitute(body, {axis: index(place)})
-            results[: self.registers] = [
-                self._added(names, last, start, each)
-                for start, each in zip(starts, results[: self.registers], strict=True)
-            ]
+            kept = [*results[:size], *results[size * sets :]]
+            added = self._added(names, [last], starts, kept)
+            results = [*added[:size], *results[size : size * sets], *added[size:]]
         if sets == 1:
             return results
-        fold, ignores_nan = self._fold, is_number(body)
-        halves = zip(results[: self.registers], results[self.registers :], strict=True)
-        return [
+        fold, ignores_nan = self._fold, bool(masks) or is_number(body)
+        halves = zip(results[:size], results[size : size * sets], strict=True)
+        joined = [
             combine(self._v, fold.reduction, fold.type, self._element, *pair, ignores_nan=ignores_nan)
             for pair in halves
         ]
+        return [*joined, *results[size * sets :]]
 
-    def _added(self, names: Mapping[Expression, str], body: Expression, start: str, each: str) -> str:
-        statements = self._statements({**names, self._along: start})
-        return statements.reductions.accumulate(self._fold, body, each, self._element)
+    def _added(
+        self,
+        names: Mapping[Expression, str],
+        bodies: Sequence[Expression],
+        starts: Sequence[str],
+        carried: Sequence[str],
+    ) -> list[str]:
+        """Adds elements of rows to accumulators, of which each row has its own, and to masks."""
+        places = [(body, start) for body in bodies for start in starts]
+        totals, masks = carried[: len(places)], list(carried[len(places) :])
+        added, values = [], []
+        for (body, start), each in zip(places, totals, strict=True):
+            statements = self._statements({**names, self._along: start})
+            added.append(
+                statements.reductions.accumulate(
+                    self._fold, body, each, self._element, ignores_nan=True if masks else None
+                )
+            )
+            if masks:
+                values.append(statements.value(body))
+        for number, first in enumerate(values[::2]):
+            second = values[min(2 * number + 1, len(values) - 1)]
+            has_nan = self._v.compare("uno", self._element, first, second)
+            masks[number % _MASKS] = self._v.binary("or", "i1", masks[number % _MASKS], has_nan)
+        return [*added, *masks]
+
+    def _finish_all(
+        self, names: Mapping[Expression, str], starts: Sequence[str], totals: Sequence[str]
+    ) -> None:
+        for start, each in zip(starts, totals, strict=True):
+            self._finish({**names, self._along: start}, each)
 
     def _finish(self, names: Mapping[Expression, str], each: str) -> None:
         """Stores elements that follow from results."""

@@ -66,6 +66,27 @@ def test_reductions(
     _check(kernel, value, given, target)
 
 
+@sweep("how", [ReductionOp.MINIMUM, ReductionOp.MAXIMUM])
+@sweep("kind", [Scalar.FLOAT32, Scalar.FLOAT16])
+@sweep(("shape", "reduced"), [((33, 300), (0,)), ((2, 5, 7, 24), (1, 2)), ((17, 3, 70), (0,))])
+@_TARGETS
+def test_nan_anywhere_is_the_extreme_of_its_column_only(
+    how: ReductionOp, kind: Scalar, shape: tuple[int, ...], reduced: tuple[int, ...], target: Target
+) -> None:
+    kernel, value = _kernel(how, shape, reduced, kind)
+    routine = columns.routine(kernel, target)
+    assert routine is not None
+    functions = compiled([routine], target)
+    given = _RANDOM.normal(0, 4, shape).astype(kind.dtype)
+    for place in _RANDOM.choice(given.size, 40, replace=False):
+        holey = given.copy()
+        holey.reshape(-1)[place] = np.nan
+        got, status = run(routine, {value: holey}, target, functions=functions)
+        assert not status
+        assert np.isnan(got).sum() == 1
+        np.testing.assert_array_equal(got, interpreted(kernel, {value: holey}))
+
+
 def test_other_kernels() -> None:
     target = TARGETS["avx512"]
     for shape, reduced, kind in (
