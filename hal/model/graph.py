@@ -3,7 +3,7 @@
 The values are frozen, and shared by the runtime, drivers and messages.
 """
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Dimensions, Lifetime, OperandType
@@ -70,8 +70,8 @@ class Operand(Struct, frozen=True, kw_only=True, array_like=True, eq=False, gc=F
 
 
 def _compared(record: Struct) -> tuple[object, ...]:
-    """Returns the fields of a record by which it is compared: all but its number."""
-    return tuple([getattr(record, name) for name in record.__struct_fields__ if name != "number"])
+    """Returns the fields of a record by which it is compared: all but its number, the last one."""
+    return structs.astuple(record)[:-1]
 
 
 class Operation(Struct, frozen=True, kw_only=True, array_like=True, eq=False, gc=False):

@@ -341,11 +341,12 @@ def _validate_operations(model: Model, graph: Subgraph) -> FeatureLevel:
     level = FeatureLevel.LEVEL_1
     bindings = bind_operations(graph)
     for position, binding in enumerate(paced(bindings)):
-        level = max(level, binding.level)
+        definition = definition_of(binding.type)
+        if definition is None:
+            continue
+        level = max(level, definition.level_of(binding, graph.operands))
         try:
-            definition = definition_of(binding.type)
-            if definition is not None:
-                definition.check(declared_call(model, graph, binding))
+            definition.check(declared_call(model, graph, binding))
         except BadData as error:
             raise at_operation(graph, position, error) from None
     infer_shapes(model, graph, bindings)
@@ -384,7 +385,9 @@ def operation_levels(model: Model) -> list[FeatureLevel]:
 
     def level_of(graph: Subgraph, operation: Operation, binding: Binding) -> FeatureLevel:
         operands = [graph.operands[index] for index in (*operation.inputs, *operation.outputs)]
-        level = max(binding.level, *(type_level(operand.type) for operand in operands))
+        definition = definition_of(binding.type)
+        own = binding.level if definition is None else definition.level_of(binding, graph.operands)
+        level = max(own, *(type_level(operand.type) for operand in operands))
         for operand in operands:
             if operand.subgraph is not None:
                 if operand.subgraph not in highest:

@@ -1,5 +1,6 @@
 """Conversion of real numbers to quantised values and back, and fused activations of both."""
 
+import math
 from functools import cache, lru_cache
 
 import numpy as np
@@ -53,7 +54,7 @@ def _rounded_ratio(value: float, scale: float) -> int:
     with np.errstate(all="ignore"):
         # A scale below the range of float32 becomes 0; the result must stay finite.
         ratio = float(np.nan_to_num(np.float32(value) / np.float32(scale)))
-    return int(np.copysign(np.floor(abs(ratio) + 0.5), ratio))
+    return int(math.copysign(math.floor(abs(ratio) + 0.5), ratio))
 
 
 def saturate(values: Array, operand: Operand, activation: FusedActivation = FusedActivation.NONE) -> Array:

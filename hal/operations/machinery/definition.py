@@ -20,7 +20,6 @@ from neurald.hal.operations.machinery.signature import (
     bind,
     bound,
 )
-from neurald.hal.records import replace
 
 Check = Callable[[Call], None]
 
@@ -64,22 +63,20 @@ class Definition(Struct, frozen=True, kw_only=True):
         self, operation: Operation, operands: Sequence[Operand], *, values_known: bool = True
     ) -> Binding:
         """Matches an operation of a model against the signature, see `signature.bind`."""
-        binding = bind(
+        return bind(
             operation, operands, self.forms, self.rows, values_known=values_known, known=self._matches
         )
-        return self._with_level(binding, operands)
 
     def bound(self, operation: Operation, operands: Sequence[Operand]) -> Binding | None:
         """Matches an operation like `bind`; returns None if it does not match the signature."""
-        binding = bound(operation, operands, self.forms, self.rows, known=self._matches)
-        return None if binding is None else self._with_level(binding, operands)
+        return bound(operation, operands, self.forms, self.rows, known=self._matches)
 
-    def _with_level(self, binding: Binding, operands: Sequence[Operand]) -> Binding:
-        """Returns a binding with the feature level that scales and ranks require."""
+    def level_of(self, binding: Binding, operands: Sequence[Operand]) -> FeatureLevel:
+        """Returns the feature level of a bound operation: of its form, its scales and its ranks."""
         if self.level is None:
-            return binding
+            return binding.level
         call = Call(binding, operands, lambda _: None, lambda _: None)
-        return replace(binding, level=max(binding.level, self.level(call)))
+        return max(binding.level, self.level(call))
 
     def check(self, call: Call) -> None:
         """Runs the checks, as far as values are known.

@@ -226,7 +226,8 @@ class Binding(Struct, frozen=True, kw_only=True):
     """An operation of a model matched to its signature.
 
     Attributes:
-        level: the feature level that a device needs for this form with these types.
+        level: the feature level that a device needs for this form with these types. Scales and
+            ranks may need a higher one, see `Definition.level_of`.
         inputs, outputs: operand indexes by parameter name; several only for variadic parameters.
         forbids_zero_points: see `Match`.
     """

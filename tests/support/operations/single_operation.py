@@ -102,7 +102,8 @@ def _bind(operation_type: OperationType, inputs: int, operands: Sequence[Operand
 
 def level_of(operation_type: OperationType, inputs: Sequence[Given], *outputs: Operand) -> FeatureLevel:
     """Returns the feature level that the operation needs with these operands."""
-    return call_of(operation_type, inputs, *outputs).binding.level
+    operands = [*(source.operand for source in inputs), *outputs]
+    return DEFINITIONS[operation_type].level_of(_bind(operation_type, len(inputs), operands), operands)
 
 
 def evaluate_all(

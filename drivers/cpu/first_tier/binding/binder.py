@@ -9,7 +9,7 @@ from neurald.drivers.cpu.first_tier.binding.folding import Folding
 from neurald.drivers.cpu.first_tier.binding.scope import Bind, BindingScope
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, BoundTemporary
 from neurald.drivers.cpu.first_tier.layout import Tiles
-from neurald.hal.model.graph import Operation, Subgraph
+from neurald.hal.model.graph import Operand, Operation, Subgraph
 from neurald.hal.model.lazy_table import LazyTable
 from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
@@ -308,6 +308,8 @@ class Binder:
         self.known = {index: value for index, value in self.results.items() if index not in written}
         self._contradicted = found.contradicted
         self._scope = BindingScope(self.graph, found.value, tiles)
+        #: Tensors whose shapes are not known, and those without elements, which few graphs have.
+        self._unknown, self._empty = _unknown(self.graph.operands), _empty(self.graph.operands)
         #: What operations of a form are bound to, with the operands of one of them.
         self._forms: dict[tuple[object, ...], tuple[tuple[int, ...], list[BoundCall] | None]] = {}
 
@@ -394,17 +396,11 @@ class Binder:
     def _bind(self, position: int, operation: Operation) -> list[BoundCall] | None:
         operands = self.graph.operands
         bind: Bind | None = _BINDINGS.get(operation.type)
-        unknown = [
-            index
-            for index in (*operation.inputs, *operation.outputs)
-            if operands[index].type.is_tensor
-            and operands[index].lifetime is not Lifetime.NO_VALUE
-            and not operands[index].is_fully_specified
-        ]
-        if unknown and not (self._is_known and self._takes_nothing(operation)):
-            return None
-        if unknown and all(0 in (operands[index].dimensions or ()) for index in operation.outputs):
-            return []
+        if self._unknown and not self._unknown.isdisjoint((*operation.inputs, *operation.outputs)):
+            if not (self._is_known and self._takes_nothing(operation)):
+                return None
+            if self._empty.issuperset(operation.outputs):
+                return []
         if bind is None:
             return None
         call = Call(
@@ -431,7 +427,7 @@ class Binder:
         """
         operands = self.graph.operands
         read = {each for call in calls for each in call.arguments if isinstance(each, int)}
-        if any(0 in (operands[index].dimensions or ()) for index in read):
+        if not self._empty.isdisjoint(read):
             return False
         return operation.type in _OF_SHAPES or all(
             index in read or not operands[index].type.is_tensor or self._decides_nothing(index)
@@ -440,9 +436,9 @@ class Binder:
 
     def _decides_nothing(self, index: int) -> bool:
         """Returns True if an input is known, omitted, or has no elements."""
-        operand = self.graph.operands[index]
-        is_there = operand.lifetime is not Lifetime.NO_VALUE and 0 not in (operand.dimensions or ())
-        return not is_there or self._scope.value(index) is not None
+        if self.graph.operands[index].lifetime is Lifetime.NO_VALUE or index in self._empty:
+            return True
+        return self._scope.value(index) is not None
 
     def _takes_nothing(self, operation: Operation) -> bool:
         """Returns True if an operation only moves elements, and may have none to move."""
@@ -450,10 +446,33 @@ class Binder:
         return operation.type in _EMPTIABLE and all(each is not None for each in dimensions)
 
 
+def _unknown(operands: Sequence[Operand]) -> frozenset[int]:
+    """Returns the tensors whose shapes are not known."""
+    return frozenset(
+        [
+            index
+            for index, operand in enumerate(operands)
+            if not operand.is_fully_specified
+            and operand.lifetime is not Lifetime.NO_VALUE
+            and operand.type.is_tensor
+        ]
+    )
+
+
+def _empty(operands: Sequence[Operand]) -> frozenset[int]:
+    """Returns the tensors without elements."""
+    return frozenset([index for index, operand in enumerate(operands) if 0 in (operand.dimensions or ())])
+
+
 def _can_repeat(calls: Sequence[BoundCall], indexes: Collection[int]) -> bool:
     """Returns True if calls have only their operation's operands, without messages about them."""
-    arguments = [each for call in calls for each in call.arguments if isinstance(each, int)]
-    return not any(call.messages for call in calls) and {*indexes}.issuperset(arguments)
+    for call in calls:
+        if call.messages:
+            return False
+        for each in call.arguments:
+            if isinstance(each, int) and each not in indexes:
+                return False
+    return True
 
 
 def _with_operands(calls: Sequence[BoundCall], operands: Mapping[int, int]) -> list[BoundCall]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from neurald.drivers.cpu.first_tier.binding.convolution.requantization import (
     byte_values,
+    rescaled,
     single_requantization,
 )
 from neurald.drivers.cpu.first_tier.binding.nest import nest, repeated_strides, strides_of
@@ -33,7 +34,7 @@ from neurald.hal.model.graph import Operand
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FusedActivation, OperandType
 from neurald.hal.operations import DEFINITIONS
-from neurald.hal.operations.arithmetic.fixed_point import multiply, quantize_multiplier, single_ratio
+from neurald.hal.operations.arithmetic.fixed_point import quantize_multiplier, single_ratio
 from neurald.hal.operations.arithmetic.quantized import quantized_limits
 from neurald.hal.operations.machinery.call import Call
 
@@ -371,10 +372,9 @@ def _addends(scope: BindingScope, operand: Operand, shift: int, unit: float, sig
     """
 
     def make() -> BoundConstant:
-        values = byte_values(operand) << shift
-        return BoundConstant.of(
-            (sign * multiply(values, *quantize_multiplier(operand.scale / unit))).astype(np.int32)
-        )
+        words = single_requantization(*quantize_multiplier(operand.scale / unit))
+        found = rescaled(byte_values(operand) << shift, *words)
+        return BoundConstant.of((found if sign > 0 else -found).astype(np.int32))
 
     key = "addends", operand.type, operand.scale, operand.zero_point, shift, unit, sign
     return scope.shared(key, make)

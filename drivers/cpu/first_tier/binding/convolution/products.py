@@ -191,10 +191,10 @@ def _expect_exact(
     elif kind is Products.SHORT:
         largest = 1 << 15
     channels = weights.shape[0 if is_first_axis else -1]
-    added = np.zeros(1, np.int64) if bias is None else np.abs(clamped_bias(bias))
     bound = largest * MAX_WEIGHT * (weights.size // channels) + _MAX_BIAS
-    if bound <= MAX_INT32 and int(added.max()) <= _MAX_BIAS:
+    if bound <= MAX_INT32 and (bias is None or -_MAX_BIAS <= bias.min() <= bias.max() <= _MAX_BIAS):
         return
+    added = np.zeros(1, np.int64) if bias is None else np.abs(clamped_bias(bias))
     wide = np.abs(factors.centred(call, kind, weights))
     wide = wide.reshape(channels, -1) if is_first_axis else wide.reshape(-1, channels).T
     if (largest * wide.sum(axis=1, dtype=np.int64) + added > MAX_INT32).any():

@@ -1,8 +1,12 @@
 """Parameters that convert sums to quantised outputs."""
 
+from functools import cache
+
 import numpy as np
 
+from neurald.drivers.cpu.first_tier.layout import SCALES
 from neurald.hal.model.graph import Operand
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations.arithmetic.fixed_point import Rounding, quantize_multipliers, short_mantissas
 from neurald.hal.operations.machinery.call import Array
 
@@ -18,17 +22,18 @@ def requantization(multipliers: Array, rounding: Rounding = Rounding.TWICE) -> t
         rounding: the rounding of the results.
     """
     mantissas, exponents = quantize_multipliers(multipliers)
-    shifts = 31 - exponents
-    addends = np.int64(1) << (shifts - 1)
-    none = np.zeros_like(shifts)
+    parameters = np.zeros((SCALES, len(exponents)), np.int64)
+    addends, below_zero, shifts = parameters
+    np.subtract(31, exponents, out=shifts)
+    np.left_shift(1, shifts - 1, out=addends)
     if rounding in (Rounding.ONCE, Rounding.SHORT):
-        if rounding is Rounding.SHORT:
-            mantissas = short_mantissas(mantissas)
-        return mantissas, np.stack((addends, none, shifts))
-    is_right = exponents < 0
-    addends += np.where(is_right, 1 << 30, 0)
-    below_zero = none if rounding is Rounding.TWICE_UP else np.where(is_right, -1 << 31, none)
-    return mantissas, np.stack((addends, below_zero, shifts))
+        return (short_mantissas(mantissas) if rounding is Rounding.SHORT else mantissas), parameters
+    # -1 for shifts to the right, else 0.
+    is_right = exponents >> 63
+    addends += is_right & (1 << 30)
+    if rounding is Rounding.TWICE:
+        np.bitwise_and(is_right, -1 << 31, out=below_zero)
+    return mantissas, parameters
 
 
 def single_requantization(mantissa: int, exponent: int) -> tuple[int, ...]:
@@ -43,7 +48,28 @@ def single_requantization(mantissa: int, exponent: int) -> tuple[int, ...]:
     return mantissa, (1 << 30) + (1 << (shift - 1)), -1 << 31, shift
 
 
+def rescaled(values: Array, mantissa: int, addend: int, below_zero: int, shift: int) -> Array:
+    """Returns integers, INT64, multiplied and rounded as kernels do it.
+
+    Args:
+        values: the integers, whose products with the mantissa have at most 63 bits.
+        mantissa, addend, below_zero, shift: see `single_requantization`.
+    """
+    products = values * mantissa
+    if below_zero:
+        products += (products >> 63) & below_zero
+    products += addend
+    products >>= shift
+    return products
+
+
 def byte_values(operand: Operand) -> Array:
     """Returns the integers that the 256 bytes of an operand stand for, without its zero point."""
-    values = np.arange(256, dtype=np.uint8).view(operand.type.dtype)
-    return values.astype(np.int64) - operand.zero_point
+    return _bytes_of(operand.type) - operand.zero_point
+
+
+@cache
+def _bytes_of(kind: OperandType) -> Array:
+    """Returns the integers that the 256 bytes of a type stand for, INT64."""
+    values: Array = np.arange(256, dtype=np.uint8).view(kind.dtype).astype(np.int64)
+    return values
