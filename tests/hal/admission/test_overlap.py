@@ -49,6 +49,7 @@ def test_late_executions_beside_others_have_a_few_run_alone() -> None:
     overlap.add(None, 3, is_late=True)
     assert overlap.is_serial
     overlap.add(1.0, 0)
+    assert overlap.is_serial, "a second one"
     overlap.add(1.0, 0)
     assert not overlap.is_serial
     overlap.add(1.3, 3, is_late=True)

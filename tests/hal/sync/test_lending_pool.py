@@ -56,6 +56,33 @@ def test_who_comes_again_and_again_does_not_keep_it() -> None:
     thread.join()
 
 
+def test_what_was_given_back_is_not_for_newcomers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread comes after an object was given back, and before a waiting thread has it."""
+    pool, order = LendingPool(["thing"], str, 1), list[int]()
+    thing, serve = pool.take(), pool._serve
+
+    def use(number: int) -> None:
+        with pool.using():
+            order.append(number)
+
+    threads = [threading.Thread(target=use, args=(number,)) for number in range(2)]
+
+    def serve_later() -> None:
+        monkeypatch.setattr(pool, "_serve", lambda: None)
+        threads[1].start()
+        wait_until(lambda: pool.waiting == 2 or order)
+        monkeypatch.setattr(pool, "_serve", serve)
+        serve()
+
+    threads[0].start()
+    wait_until(partial(is_waited_for, pool, 1))
+    monkeypatch.setattr(pool, "_serve", serve_later)
+    pool.give_back(thing)
+    for thread in threads:
+        thread.join()
+    assert order == [0, 1]
+
+
 @pytest.mark.timed
 @pytest.mark.parametrize("threads", [8, 16])
 def test_threads_share_evenly(threads: int) -> None:
@@ -197,6 +224,30 @@ def test_closing_waits_for_the_objects_in_use() -> None:
 
     assert pool.close(time.monotonic() + 30, interrupt)
     assert len(interrupted) == 2
+
+
+def test_closing_comes_before_those_who_wait() -> None:
+    pool = LendingPool(["thing"], str, 1)
+    taken, cancellation, ended = [pool.take()], Cancellation(), list[type[BaseException] | None]()
+
+    def wait() -> None:
+        try:
+            pool.take(None, cancellation)
+            ended.append(None)
+        except Cancelled:
+            ended.append(Cancelled)
+
+    def interrupt() -> None:
+        if taken:
+            pool.give_back(taken.pop())
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    wait_until(partial(is_waited_for, pool, 1))
+    assert pool.close(time.monotonic() + 10, interrupt)
+    cancellation.cancel()
+    thread.join()
+    assert ended == [Cancelled]
 
 
 def test_closing_gives_up_at_its_deadline() -> None:

@@ -50,6 +50,22 @@ def test_a_model_without_batches_runs_one_request_at_a_time(loop: asyncio.Abstra
     assert [queue.take(0)[0] for _ in range(4)] == [[jobs[0]], [jobs[1]], [jobs[2]], []]
 
 
+@pytest.mark.parametrize("batch_rows", [1, 4])
+def test_requests_that_are_over_when_their_turn_comes_are_skipped(
+    loop: asyncio.AbstractEventLoop, batch_rows: int
+) -> None:
+    queue = JobQueue(batch_rows=batch_rows)
+    jobs = [job(loop) for _ in range(3)]
+    for each in jobs:
+        queue.put(each, 0, lanes=1)
+    jobs[0].end.cancel()
+    jobs[1].end.cancel()
+    assert queue.take(0) == ([jobs[2]], None)
+    queue.put(cancelled := job(loop), 0, lanes=1)
+    cancelled.end.cancel()
+    assert queue.take(0) == ([], None)
+
+
 def test_requests_wait_for_others_no_longer_than_they_may(loop: asyncio.AbstractEventLoop) -> None:
     queue = JobQueue(batch_rows=4, delay_s=0.5)
     first, second = job(loop), job(loop, 2)
