@@ -1,4 +1,4 @@
-"""Public classes and limit constants: one name per concept, and one concept per name."""
+"""Names say what they stand for: public classes, limits, and functions that answer questions."""
 
 import ast
 import re
@@ -27,7 +27,8 @@ SHARED: dict[str, str] = {
 }
 #: Limits are called MAX_… and MIN_….
 _OTHER_LIMIT = re.compile(r"_?(MOST|MAXIMUM|MINIMUM|LEAST)_\w+")
-
+#: A function that is named as if it told whether something is so, and returns nothing.
+_UNANSWERED = re.compile(r"def (_?(?:is|has|was|are|can)_\w+)\([^)]*\) -> None:")
 
 #: A line that may define a public class at the top level of its file.
 _CLASS = re.compile(r"^class ([A-Za-z]\w*)", re.MULTILINE)
@@ -75,6 +76,24 @@ def test_limits_have_the_usual_prefix() -> None:
         and (others := [name for name in constants(ast.parse(text)) if _OTHER_LIMIT.fullmatch(name)])
     }
     assert found == {}, "limits are called MAX_… and MIN_…"
+
+
+@pytest.mark.parametrize("folder", [*SOURCES, "tests"])
+def test_functions_that_are_named_as_questions_return_an_answer(folder: str) -> None:
+    paths = [path for path in sorted((ROOT / folder).rglob("*.py")) if path != Path(__file__)]
+    assert paths
+    found = {path: _UNANSWERED.findall(path.read_text(encoding="utf-8")) for path in paths}
+    unanswered = {str(path): names for path, names in found.items() if names}
+    assert unanswered == {}, "name what they do: note_…, require_…, expect_…"
+
+
+def test_functions_that_are_named_as_questions_are_found() -> None:
+    text = (
+        "def is_over() -> None: ...\n"
+        "class C:\n    def _has_ended(\n        self, *, a: int\n    ) -> None: ...\n"
+        "    def is_ready(self) -> bool: ...\ndef issue() -> None: ...\n"
+    )
+    assert _UNANSWERED.findall(text) == ["is_over", "_has_ended"]
 
 
 def test_classes_and_constants_are_found() -> None:

@@ -49,7 +49,7 @@ class KeptCall:
                 self.idle_since_s = time.monotonic()
                 self._has_reply = True
 
-    def has_replied(self) -> None:
+    def note_reply(self) -> None:
         """Notes that the reply has been sent."""
         with self._lock:
             self._has_reply = False

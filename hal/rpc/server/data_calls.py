@@ -135,7 +135,7 @@ class DataCalls:
                     with kept.serving():
                         last = yield from self._execute_one(session, part, parts, context, cancellation)
                     yield last
-                    kept.has_replied()
+                    kept.note_reply()
                     if kept.is_over:
                         return
         except Exception as error:

@@ -91,7 +91,9 @@ class SupervisedDriver:
         self._process: DriverProcess | None = None
         #: The successor of a process that is replaced, until it is ready.
         self._next: DriverProcess | None = None
-        self._launcher = DriverLauncher(name, settings, self.address, sharing, notify, self._note_end)
+        self._launcher = DriverLauncher(
+            name, settings, self.address, sharing, notify, self._note_if_all_ended
+        )
         self._spare = SpareProcess(self._create_process)
         #: Processes that drain.
         self._leaving: set[DriverProcess] = set()
@@ -128,7 +130,7 @@ class SupervisedDriver:
         return str(self._address)
 
     def status(self) -> DriverStatus:
-        """Describes it."""
+        """Describes the driver."""
         process = self._process
         return DriverStatus(
             name=self.name,
@@ -181,7 +183,7 @@ class SupervisedDriver:
             self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
 
     def kill(self) -> None:
-        """Ends all of its processes at once."""
+        """Kills all of its processes."""
         for process in (self._process, self._next, *self._leaving):
             if process is not None:
                 process.kill()
@@ -202,7 +204,7 @@ class SupervisedDriver:
             sharing: whom it serves from now on; None for no change.
 
         Returns:
-            What comes of it.
+            The outcome.
         """
         if settings is not None:
             self.settings = settings
@@ -241,12 +243,12 @@ class SupervisedDriver:
         """Starts the successor of its process."""
         self._is_outdated = False
         try:
-            self._next = self._begun(self._create_process(), self.settings.update_s)
+            self._next = self._begin(self._create_process(), self.settings.update_s)
         except OSError as error:
-            self._stays(f"its process could not be started: {error.strerror or error}")
+            self._keep_process(f"its process could not be started: {error.strerror or error}")
 
-    def _stays(self, reason: str) -> None:
-        """Says why its process was not replaced."""
+    def _keep_process(self, reason: str) -> None:
+        """Keeps its process, which was not replaced for a reason."""
         consequence = "; the old one stays" if self._process is not None else ""
         self._log(f"{reason}{consequence}", logging.WARNING)
         self._reason = reason
@@ -265,7 +267,7 @@ class SupervisedDriver:
             (each for each in (self._process, self._next) if each is not None and each.pid == pid), None
         )
         if process is None:
-            return any(self._leaves(each, values) for each in self._leaving if each.pid == pid)
+            return any(self._note_drain(each, values) for each in self._leaving if each.pid == pid)
         if notifications.READY in values and process.ready_s is None:
             process.describe_sandbox(values)
             process.watch_threads(values)
@@ -273,7 +275,7 @@ class SupervisedDriver:
         if process is not self._process or process.ready_s is None or self._end_reason:
             return True
         if process.is_stopping:
-            return self._leaves(process, values)
+            return self._note_drain(process, values)
         if notifications.STOPPING in values:
             process.is_stopping = True
             self._timers.cancel("watchdog")
@@ -282,7 +284,7 @@ class SupervisedDriver:
             if self._next is None and not self._is_closing:
                 self._run(self._follow(process))
             return True
-        self._timers.arm("watchdog", self.settings.watchdog_s, self._is_silent)
+        self._timers.arm("watchdog", self.settings.watchdog_s, self._abort_silent)
         if values.get(notifications.HANGING) == "1":
             # The sessions that have just ended with it were in use.
             self._abort("an execution exceeds its time limit")
@@ -298,7 +300,7 @@ class SupervisedDriver:
         self._metrics = reported_metrics(values, self._metrics)
         sessions = reported_number(values, notifications.SESSIONS, -1)
         if sessions >= 0:
-            self._sessions_are(sessions)
+            self._note_sessions(sessions)
         return True
 
     @property
@@ -366,14 +368,14 @@ class SupervisedDriver:
         if not self._launcher.is_current:
             self._drop_spare()
         try:
-            self._process = self._begun(self._spare.take() or self._create_process(), self.settings.start_s)
+            self._process = self._begin(self._spare.take() or self._create_process(), self.settings.start_s)
         except OSError as error:
             self._is_unable = True
-            self._died(f"its process could not be started: {error.strerror or error}", 0.0)
+            self._handle_death(f"its process could not be started: {error.strerror or error}", 0.0)
 
     def _create_process(self) -> DriverProcess:
         """Starts a process that loads the driver, and then waits."""
-        process = DriverProcess(self._launcher.launch, self._log, self._ended, self._ends)
+        process = DriverProcess(self._launcher.launch, self._log, self._process_ended, self._process_ends)
         self._all_ended.clear()
         return process
 
@@ -382,7 +384,7 @@ class SupervisedDriver:
         self._spare.drop()
         self._launcher.drop()
 
-    def _begun(self, process: DriverProcess, within_s: float) -> DriverProcess:
+    def _begin(self, process: DriverProcess, within_s: float) -> DriverProcess:
         """Makes a process open the device, within a limit of time; returns the process."""
         self._starts += 1
         self._timers.arm(
@@ -408,7 +410,7 @@ class SupervisedDriver:
         if process is self._next:
             self._next = None
             if (before := self._process) is not None:
-                self._leave(before)
+                self._drain(before)
             self._process = process
             self._end_reason = self._next_reason = ""
             self._end_is_over.set()
@@ -416,7 +418,7 @@ class SupervisedDriver:
         self._sessions = 0
         self._used_s = process.ready_s
         self._enter(DriverState.READY)
-        self._timers.arm("watchdog", self.settings.watchdog_s, self._is_silent)
+        self._timers.arm("watchdog", self.settings.watchdog_s, self._abort_silent)
         if self.settings.spare:
             self._timers.arm("spare", _SPARE_AFTER_S, self._prepare_spare)
         self._waiting.give(READY_LINE)
@@ -431,7 +433,7 @@ class SupervisedDriver:
         except OSError as error:
             self._log(f"no spare process can be started: {error.strerror or error}", logging.WARNING)
 
-    def _sessions_are(self, count: int) -> None:
+    def _note_sessions(self, count: int) -> None:
         """Handles the number of sessions, which a process reports regularly."""
         now_s = self._loop.time()
         if count:
@@ -473,7 +475,7 @@ class SupervisedDriver:
         for each in (process, successor):
             if each is not None:
                 self._timers.cancel(_start_timer(each))
-                self._leave(each)
+                self._drain(each)
         self._waiting.refuse(reason)
         self._enter(DriverState.DRAINING, reason)
         self._restart.succeeded(f"it stops, since {reason}")
@@ -493,10 +495,10 @@ class SupervisedDriver:
         if process is self._process and self._next is None and not self._is_closing:
             self._log(f"{reason}, which another one replaces")
             self._process = None
-            self._leave(process)
+            self._drain(process)
             self._start()
 
-    def _leaves(self, process: DriverProcess, values: Mapping[str, str]) -> bool:
+    def _note_drain(self, process: DriverProcess, values: Mapping[str, str]) -> bool:
         """Handles a notification of a process that drains, which must not be silent then."""
         name = _drain_timer(process)
         if notifications.STOPPING in values:
@@ -505,40 +507,41 @@ class SupervisedDriver:
             self._timers.arm(name, self.settings.watchdog_s, process.abort)
         return True
 
-    def _leave(self, process: DriverProcess) -> None:
+    def _drain(self, process: DriverProcess) -> None:
+        """Tells a process to end when it has finished its calls."""
         self._leaving.add(process)
         process.stop((self.settings.drain_s or 0.0) + _STOP_SLACK_S)
 
-    def _is_silent(self) -> None:
+    def _abort_silent(self) -> None:
         self._abort(f"it was silent for {self.settings.watchdog_s:g} s")
 
     def _abort(self, reason: str) -> None:
-        """Ends a process that hangs; `_ended` sees to the rest."""
+        """Ends a process that hangs; `_process_ended` does the rest."""
         self._log(f"{reason}; its process is terminated", logging.WARNING)
-        self._is_ending(reason)
+        self._expect_end(reason)
         if self._process is not None:
             self._process.abort()
 
-    def _ends(self, process: DriverProcess) -> None:
-        """Is called when one of its processes does not serve any more, and should end at once."""
+    def _process_ends(self, process: DriverProcess) -> None:
+        """Handles one of its processes that does not serve any more, and should end at once."""
         if process is self._process and not process.is_stopping and not self._end_reason:
-            self._is_ending(_cause(process))
+            self._expect_end(_cause(process))
             process.kill_later(self.settings.watchdog_s)
 
-    def _is_ending(self, reason: str) -> None:
-        """Says that the process does not serve; until its end, new clients wait or are refused."""
+    def _expect_end(self, reason: str) -> None:
+        """Notes that the process does not serve; until its end, new clients wait or are refused."""
         self._timers.cancel("watchdog")
         self._end_reason = reason
         self._end_is_over.clear()
         self._enter(DriverState.BACKOFF, reason)
         self._run(self._stand_in())
 
-    def _ended(self, process: DriverProcess) -> None:
-        """Is called when one of its processes has ended."""
+    def _process_ended(self, process: DriverProcess) -> None:
+        """Handles the end of one of its processes."""
         if not process.has_begun:
             if self._spare.ended(process) and process.failure:
                 self._log(f"there is no spare process: {process.failure}", logging.WARNING)
-            self._note_end()
+            self._note_if_all_ended()
             return
         self._timers.cancel(_start_timer(process))
         self._timers.cancel(_drain_timer(process))
@@ -554,7 +557,7 @@ class SupervisedDriver:
             self._next = None
             end = self._next_reason or process.exit_text or process.failure
             self._next_reason = ""
-            self._stays(f"a new process ended before it was ready ({end})")
+            self._keep_process(f"a new process ended before it was ready ({end})")
         else:
             self._process = None
             self._end_is_over.set()
@@ -564,10 +567,11 @@ class SupervisedDriver:
             self._is_unable = process.ready_s is None
             served_s = 0.0 if process.ready_s is None else self._loop.time() - process.ready_s
             said = f": {process.last_lines[-1]}" if self._is_unable and process.last_lines else ""
-            self._died(f"{cause} ({process.exit_text or process.failure}){said}", served_s)
-        self._note_end()
+            self._handle_death(f"{cause} ({process.exit_text or process.failure}){said}", served_s)
+        self._note_if_all_ended()
 
-    def _note_end(self) -> None:
+    def _note_if_all_ended(self) -> None:
+        """Notes that the driver has no processes any more, if that is so."""
         is_over = self._process is None and self._next is None and not self._leaving
         if is_over and self._spare.is_gone and self._launcher.is_gone:
             self._all_ended.set()
@@ -578,8 +582,8 @@ class SupervisedDriver:
             self._crashes.helpers_died(self.settings, process)
             self._timers.arm("helpers", _HELPERS_S, lambda: None)
 
-    def _died(self, reason: str, served_s: float) -> None:
-        """Handles a process that ended by itself, or could not be started."""
+    def _handle_death(self, reason: str, served_s: float) -> None:
+        """Handles the death of a process that ended by itself, or could not be started."""
         self._deaths += 1
         self._timers.cancel("watchdog")
         if self._is_closing:
@@ -624,12 +628,14 @@ class SupervisedDriver:
             self._log(f"its socket cannot be opened: {error.strerror or error}")
 
     def _run(self, work: Coroutine[None, None, None]) -> None:
+        """Runs a coroutine as a task."""
         task = self._loop.create_task(work)
         # The loop itself has only a weak reference to it.
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     def _enter(self, state: DriverState, reason: str = "") -> None:
+        """Changes the state, and logs that."""
         if state is DriverState.QUARANTINED is not self._state:
             self._quarantines += 1
         if (state, reason) != (self._state, self._reason):

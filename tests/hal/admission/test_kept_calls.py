@@ -89,7 +89,7 @@ def test_one_whose_reply_is_being_sent_ends_with_it() -> None:
         calls.end("a")
         assert call.is_over
         assert not context.is_cut
-        call.has_replied()
+        call.note_reply()
         calls.end("a")
         assert context.is_cut
 

@@ -95,8 +95,8 @@ class SlowListener:
         content = self._until(_DATA)
         return None if content is None else content[5:]
 
-    def has_heard(self) -> None:
-        """Tells the server that it was heard."""
+    def acknowledge(self) -> None:
+        """Acknowledges a ping of the server."""
         if not self._ping:
             assert self._until(_PING) is not None
         self.connection.sendall(_frame(_PING, _ACK, 0, self._ping))

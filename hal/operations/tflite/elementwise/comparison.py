@@ -80,8 +80,8 @@ def _compare(
     )
 
 
-def _has_order(call: Call) -> None:
-    """Checks that the output is empty if its numbers have no order."""
+def _require_order(call: Call) -> None:
+    """Requires that the output is empty if its numbers have no order."""
     if call.operand("output").type is not _COMPLEX:
         return
     (shape,) = binary_shape(call)
@@ -105,7 +105,7 @@ def _extreme(
         type=operation_type,
         forms=(binary_form(),),
         rows=typed_rows(*_ANY, _COMPLEX, zero_points16=True),
-        checks=(_has_order,),
+        checks=(_require_order,),
         shape=binary_shape,
         reference=reference,
         widens=widened,

@@ -195,7 +195,7 @@ class ServerCall:
         if not self._awaits_end and not self._server.has_shut_down:
             self._awaits_end = True
             end = cygrpc.ReceiveCloseOnServerOperation(_NO_FLAGS)
-            self._call.start_server_batch((end,), self._has_ended)
+            self._call.start_server_batch((end,), self._note_close)
 
     def _message_arrived(self, event: Any) -> None:
         arrived, self._arrived = self._arrived, None
@@ -206,16 +206,16 @@ class ServerCall:
             self.await_end()
             self._server.pass_on(self._received, message)
 
-    def _has_ended(self, event: Any) -> None:
+    def _note_close(self, event: Any) -> None:
         if event.batch_operations[0].cancelled():
             self._server.pass_on(self._left, None)
         self._server.forget(self)
 
-    def _was_sent(self, event: Any) -> None:
+    def _note_sent(self, event: Any) -> None:
         if self._sending is not None:
             self._server.pass_on(self._sent, None)
 
-    def _was_ended(self, _: Any) -> None:
+    def _note_status_sent(self, _: Any) -> None:
         self._server.forget(self)
 
     # In the thread of the loop.
@@ -266,7 +266,7 @@ class ServerCall:
         if not self._has_begun_answer:
             self._has_begun_answer = True
             operations = (cygrpc.SendInitialMetadataOperation(_NO_METADATA, _NO_FLAGS), *operations)
-        self._call.start_server_batch(operations, self._was_sent)
+        self._call.start_server_batch(operations, self._note_sent)
         try:
             await self._sending
         finally:
@@ -289,11 +289,11 @@ class ServerCall:
     def _start_last(self, operations: tuple[Any, ...]) -> None:
         """Sends the rest of a call."""
         if self._awaits_end:
-            self._call.start_server_batch(operations, self._was_sent)
+            self._call.start_server_batch(operations, self._note_sent)
         else:
             self._awaits_end = True
             end = cygrpc.ReceiveCloseOnServerOperation(_NO_FLAGS)
-            self._call.start_server_batch((*operations, end), self._was_ended)
+            self._call.start_server_batch((*operations, end), self._note_status_sent)
 
     def _received(self, message: bytes | None) -> None:
         if self._task is None:

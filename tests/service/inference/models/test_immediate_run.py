@@ -102,10 +102,10 @@ class Counting:
         assert lane is not None
         assert self.instance.lend_lane() is None
 
-        def is_back() -> None:
+        def come_back() -> None:
             self.back += 1
 
-        return ImmediateRun(self.instance, lane, job, is_back, run_s)
+        return ImmediateRun(self.instance, lane, job, come_back, run_s)
 
     def will_wait(self) -> None:
         self.waits += 1

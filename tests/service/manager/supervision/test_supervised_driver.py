@@ -80,20 +80,20 @@ def with_driver(folder: Path, test: Callable[[SupervisedDriver, Any], Coroutine[
 
 def test_one_that_ends_is_not_ready_any_more_and_clients_wait_for_its_end(folder: Path) -> None:
     async def test(driver: SupervisedDriver, process: Any) -> None:
-        driver._ends(process)
+        driver._process_ends(process)
         status = driver.status()
         assert (status.state, status.reason) == (DriverState.BACKOFF, "it ended by itself")
         assert status.deaths == 0
         # If it goes on nevertheless, it cannot serve.
         assert process.deeds == ["kill after 2 s"]
-        driver._ends(process)
+        driver._process_ends(process)
         assert len(process.deeds) == 1
         client = asyncio.ensure_future(driver._activate())
         await asyncio.sleep(0.05)
         assert not client.done()
         started: list[None] = []
         driver._start = lambda: started.append(None)  # type: ignore[method-assign]
-        driver._ended(process)
+        driver._process_ended(process)
         await client
         assert started
         assert (driver.status().deaths, driver.status().last_exit) == (1, "signal SIGKILL")
@@ -105,7 +105,7 @@ def test_clients_of_one_that_does_not_end_are_refused(folder: Path, monkeypatch:
     monkeypatch.setattr("neurald.service.manager.supervision.supervised_driver._MAX_WAIT_S", 0.01)
 
     async def test(driver: SupervisedDriver, process: Any) -> None:
-        driver._ends(process)
+        driver._process_ends(process)
         assert await driver._activate() == REFUSED + b"it ended by itself\n"
 
     with_driver(folder, test)
@@ -114,7 +114,7 @@ def test_clients_of_one_that_does_not_end_are_refused(folder: Path, monkeypatch:
 def test_one_that_was_told_to_stop_ends_in_order(folder: Path) -> None:
     async def test(driver: SupervisedDriver, process: Any) -> None:
         process.is_stopping = True
-        driver._ends(process)
+        driver._process_ends(process)
         assert driver.status().state is DriverState.READY
         assert process.deeds == []
 
@@ -126,14 +126,14 @@ def test_a_successor_that_becomes_ready_before_the_end_serves(folder: Path) -> N
         successor: Any = _Process(1002)
         successor.ready_s = None
         driver._next = successor
-        driver._ends(process)
+        driver._process_ends(process)
         assert driver.notified(1002, {notifications.READY: "1", notifications.THREADS: "1"})
         assert successor.deeds == ["watch"]
         assert driver.status().state is DriverState.READY
         assert await driver._activate() == READY
         await asyncio.gather(*driver._tasks)
         assert driver._standby._server is None, "nothing takes the place of its socket"
-        driver._ended(process)
+        driver._process_ended(process)
         status = driver.status()
         assert (status.state, status.process, status.deaths) == (DriverState.READY, 1002, 0)
         os.close(successor.breadcrumbs)
@@ -159,10 +159,10 @@ def test_one_that_ends_while_it_is_retired_leaves_nothing_behind(
     async def test(driver: SupervisedDriver, process: Any) -> None:
         retiring = asyncio.ensure_future(driver._retire("it had no clients"))
         await asyncio.sleep(0)
-        driver._ends(process)
+        driver._process_ends(process)
         await retiring
         assert driver.status().state is DriverState.DRAINING
-        driver._ended(process)
+        driver._process_ended(process)
         assert driver.status().state is DriverState.STOPPED
         # Its successor is not taken for one that ends.
         successor: Any = _Process(1002)
@@ -210,7 +210,7 @@ def test_why_a_new_process_was_given_up_is_not_said_of_later_ones(
         else:
             await driver._retire("it had no clients")
         driver._next = later  # type: ignore[assignment]
-        driver._ended(later)  # type: ignore[arg-type]
+        driver._process_ended(later)  # type: ignore[arg-type]
         assert driver.status().reason == "a new process ended before it was ready (signal SIGKILL)"
         driver._timers.cancel_all()
         for each in (late, later):
@@ -242,7 +242,7 @@ def test_a_restart_meanwhile_replaces_what_is_about_to_serve(
         both = driver.restart(), driver.restart(DriverSettings(driver="adder", drain_s=2.0, spare=False))
         assert len(created) == 1
         if ends:
-            driver._ended(created[0])
+            driver._process_ended(created[0])
         else:
             driver._became_ready(created[0])
         assert len(created) == 2
@@ -265,7 +265,7 @@ def test_one_that_starts_is_replaced_when_it_is_ready(folder: Path, monkeypatch:
         outcome = driver.restart(DriverSettings(driver="adder", drain_s=2.0, spare=False))
         assert not created
         driver._became_ready(process)
-        driver._ended(created[0])
+        driver._process_ended(created[0])
         assert outcome.result().refusal == (
             "adder: a new process ended before it was ready (signal SIGKILL); the old one stays"
         )
@@ -285,7 +285,7 @@ def test_what_comes_of_a_restart_is_told_in_each_state(folder: Path, monkeypatch
         driver._process, driver._state = driver._create_process(), DriverState.STARTING
         created[1].begin()
         outcome = driver.restart()
-        driver._ended(created[1])
+        driver._process_ended(created[1])
         assert outcome.result().refusal.startswith("adder: it did not become ready (signal SIGKILL)")
         driver._timers.cancel_all()
         for each in created:

@@ -522,7 +522,7 @@ def test_no_call_is_lost_when_a_connection_ends_by_age() -> None:
     try:
         assert client.last_call() == (2**31 - 1, 0), "the client is told first"
         assert client.call(1, "/test.Echo/Spell", b"a") == b"a", "a call on its way is answered"
-        client.has_heard()
+        client.acknowledge()
         assert client.last_call() == (1, 0)
         assert client.last_call() is None, "the connection ends with its last call"
     finally:

@@ -19,12 +19,12 @@ ERROR = 2.0**-22
 
 
 def expect_transform(x: Array, lengths: tuple[int, int]) -> None:
-    def is_close(result: Array, expected: Array) -> None:
+    def expect_close(result: Array, expected: Array) -> None:
         limit = ERROR * np.abs(x).sum()
         assert np.abs(result - expected).max(initial=0) <= limit
 
     inputs = (given(FLOAT32, x), given(INT32, lengths))
-    expect_same(RFFT2D, inputs, wanted(COMPLEX64), compare=is_close)
+    expect_same(RFFT2D, inputs, wanted(COMPLEX64), compare=expect_close)
 
 
 @sweep("length", [1, 2, 4, 8, 32, 64, 128, 256, 2048, 4096, 8192])
