@@ -95,6 +95,22 @@ class ShortCut(Struct, frozen=True, kw_only=True, eq=False):
     finish: Callable[[Any, Any], object] | None = None
 
 
+class UnusualResults(Struct, frozen=True, kw_only=True, eq=False):
+    """Results by which calls are told apart: None, and objects of a type.
+
+    Attributes:
+        kind: the type. Objects of derived types are results like others.
+        find: takes such a result, and returns the number of what was called.
+    """
+
+    kind: type
+    find: Callable[[Any], int]
+
+    def contain(self, result: object) -> bool:
+        """Returns whether a result is one of them."""
+        return result is None or type(result) is self.kind
+
+
 class PartOf(Struct, frozen=True, kw_only=True, eq=False):
     """A call that another thread may have begun, and what a method does is part of.
 
@@ -133,6 +149,7 @@ class RecordedCalls(Protocol):
         expected: object = None,
         otherwise: int | None = None,
         part_of: PartOf | None = None,
+        unusual: UnusualResults | None = None,
     ) -> Callable[..., Any]:
         """Returns a function that calls another one and records it, also as a method of a class.
 
@@ -145,6 +162,8 @@ class RecordedCalls(Protocol):
                 expected; None for the same, and not to record calls that return something else.
             part_of: what tells the call that it is part of; None for the one under way. If the
                 object names none, nothing is recorded.
+            unusual: the results that have numbers of their own, if they are expected; None for
+                none.
         """
         ...
 
@@ -191,6 +210,7 @@ class PythonRecorder:
         expected: object = None,
         otherwise: int | None = None,
         part_of: PartOf | None = None,
+        unusual: UnusualResults | None = None,
     ) -> Callable[..., Any]:
         """Returns a function that calls another one and records it; see `RecordedCalls`."""
         known = None if isinstance(subject, int) else _KnownSubjects(subject)
@@ -206,7 +226,9 @@ class PythonRecorder:
             number, note = (fixed, 0) if known is None else known.of(arguments[0])
 
             def subject_of(result: Any) -> int | None:
-                return number if expected is None or result is expected else otherwise
+                if expected is not None and result is not expected:
+                    return otherwise
+                return number if unusual is None or not unusual.contain(result) else unusual.find(result)
 
             return self._made(
                 lambda: function(*arguments, **named),

@@ -8,17 +8,19 @@ from typing import Any, Final, TypeAlias
 from msgspec import Struct
 
 from neurald.hal.cache.store import Miss
-from neurald.hal.execution.recorded_calls import CALL_BITS, PartOf, Subjects
+from neurald.hal.execution.recorded_calls import CALL_BITS, PartOf, Subjects, UnusualResults
 from neurald.runtime.tracing.span import Recorder, Span, failure
 
 #: The name of a span; or a function that returns its name and details, from the arguments of the
-#: call and its result; or what finds them later.
-Describe: TypeAlias = "str | Callable[[tuple[Any, ...], Any], tuple[str, Mapping[str, Any]]] | Later"
+#: call and its result; or what finds them later, or if nothing was found.
+Describe: TypeAlias = "str | Callable[[tuple[Any, ...], Any], tuple[str, Mapping[str, Any]]] | Later | LookUp"
 #: Makes the replacement of a method.
 Replace: TypeAlias = Callable[[Recorder, Callable[..., Any]], Callable[..., Any]]
 
 NO_DETAILS: Final[Mapping[str, Any]] = {}
 _HIT: Final[Mapping[str, Any]] = {"hit": True}
+#: Of a look-up that has raised an exception.
+_FAILED: Final[Mapping[str, Any]] = {"hit": False, "reason": "the look-up has failed"}
 
 
 class Later(Struct, frozen=True, kw_only=True):
@@ -35,11 +37,29 @@ class Later(Struct, frozen=True, kw_only=True):
     describe: Callable[[Any, Any], tuple[str, Mapping[str, Any]]]
 
 
+class LookUp(Struct, frozen=True, kw_only=True):
+    """Describes a look-up, whose result is a `Miss` or None if there was nothing.
+
+    Attributes:
+        name: the name of the span.
+    """
+
+    name: str
+
+
 def _fixed(
-    process: int, name: str, category: str, start: int, end: int, thread: int, call: int, note: bytes
+    process: int,
+    name: str,
+    category: str,
+    details: Mapping[str, Any],
+    start: int,
+    end: int,
+    thread: int,
+    call: int,
+    note: bytes,
 ) -> tuple[Span, ...]:
     del note
-    return (Span(name, category, start, end, process, thread, call),)
+    return (Span(name, category, start, end, process, thread, call, details),)
 
 
 def _subjects(recorder: Recorder, category: str, later: Later) -> Subjects:
@@ -71,14 +91,40 @@ def recorded(category: str, describe: Describe, *, is_call: bool = False, expect
         return partial(_named, describe, category, is_call)
     if isinstance(describe, Later):
         return partial(_described_later, describe, category, is_call, expected)
+    if isinstance(describe, LookUp):
+        return partial(_looked_up, describe.name, category, is_call)
     return partial(_described, describe, category, is_call)
 
 
 def _named(
     name: str, category: str, is_call: bool, recorder: Recorder, method: Callable[..., Any]
 ) -> Callable[..., Any]:
-    subject = recorder.subject(partial(_fixed, recorder.process, name, category))
+    subject = recorder.subject(partial(_fixed, recorder.process, name, category, NO_DETAILS))
     return recorder.calls.recorded(method, subject, is_call=is_call)
+
+
+def _looked_up(
+    name: str, category: str, is_call: bool, recorder: Recorder, method: Callable[..., Any]
+) -> Callable[..., Any]:
+    # Those of reasons why nothing was found.
+    subjects: dict[str, int] = {}
+
+    def subject_of(details: Mapping[str, Any]) -> int:
+        return recorder.subject(partial(_fixed, recorder.process, name, category, details))
+
+    def missed(result: Miss | None) -> int:
+        reason = "" if result is None else result.reason
+        if reason not in subjects:
+            subjects[reason] = subject_of({"hit": False, "reason": reason or "there is no such entry"})
+        return subjects[reason]
+
+    return recorder.calls.recorded(
+        method,
+        subject_of(_HIT),
+        is_call=is_call,
+        otherwise=subject_of(_FAILED),
+        unusual=UnusualResults(kind=Miss, find=missed),
+    )
 
 
 def _described_later(
@@ -244,18 +290,6 @@ def prepared(arguments: tuple[Any, ...], result: Any) -> tuple[str, Mapping[str,
     if result is not None:
         details |= {"cache": result.report.cache.value, "reason": result.report.reason}
     return f"prepare on {arguments[1].name}", details
-
-
-def looked_up(name: str) -> Describe:
-    """Describes a look-up, whose result is a `Miss` or None if there was nothing."""
-
-    def describe(arguments: tuple[Any, ...], result: Any) -> tuple[str, Mapping[str, Any]]:
-        del arguments
-        if result is not None and not isinstance(result, Miss):
-            return name, _HIT
-        return name, {"hit": False, "reason": getattr(result, "reason", "") or "there is no such entry"}
-
-    return describe
 
 
 def step_call(step: Any) -> tuple[str, Mapping[str, Any]]:

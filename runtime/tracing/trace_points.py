@@ -17,13 +17,13 @@ from neurald.runtime.tracing import daemon_calls, repeated_runs
 from neurald.runtime.tracing.imported import when_imported
 from neurald.runtime.tracing.recorded import (
     STEP,
+    LookUp,
     Replace,
     awaited,
     begun,
     enqueued,
     finished_by_waiting,
     handed_over,
-    looked_up,
     prepared,
     recorded,
 )
@@ -78,7 +78,7 @@ TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
             "neurald.runtime.tflite.kept.converted",
             "ConvertedFile",
             "load",
-            recorded("compile", looked_up("load the converted file")),
+            recorded("compile", LookUp(name="load the converted file")),
         ),
         (
             "neurald.runtime.tflite.kept.converted",
@@ -227,14 +227,14 @@ TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
             _CACHED,
             "CachedPreparation",
             "load",
-            recorded("compile", looked_up("load from the cache")),
+            recorded("compile", LookUp(name="load from the cache")),
         ),
         (_CACHED, "CachedPreparation", "_compile", recorded("compile", "compile and store")),
         (_CACHED, "", "compiled", recorded("compile", "compile")),
         (_PREPARER, "", "compiled", recorded("compile", "compile")),
         (_PREPARER, "", "first_tier", recorded("compile", "prepare the first tier")),
         (_PREPARER, "", "key_parts", recorded("compile", "compute the key")),
-        (_CACHE, "Cache", "load", recorded("compile", looked_up("look up in the cache"))),
+        (_CACHE, "Cache", "load", recorded("compile", LookUp(name="look up in the cache"))),
         (_CACHE, "Cache", "store", recorded("compile", "write to the cache")),
         (
             "neurald.hal.compiling.background",

@@ -558,7 +558,36 @@ check.result:
 compare.plain:
   %returns.expected = icmp eq ptr %result, %expected
   %counts = or i1 %wants.any, %returns.expected
-  br i1 %counts, label %store, label %other.result
+  br i1 %counts, label %check.unusual, label %other.result
+; None and results of a type may tell what was called.
+check.unusual:
+  %p.kind = getelementptr i8, ptr %record, i64 $UNUSUAL_KIND
+  %kind = load ptr, ptr %p.kind
+  %has.kind = icmp ne ptr %kind, null
+  br i1 %has.kind, label %compare.kind, label %store
+compare.kind:
+  %p.no.result = getelementptr i8, ptr %table, i64 $NONE
+  %no.result = load ptr, ptr %p.no.result
+  %is.no.result = icmp eq ptr %result, %no.result
+  %p.type = getelementptr i8, ptr %result, i64 $OBJECT_TYPE
+  %type = load ptr, ptr %p.type
+  %is.of.kind = icmp eq ptr %type, %kind
+  %is.unusual = or i1 %is.no.result, %is.of.kind
+  br i1 %is.unusual, label %ask.result, label %store
+ask.result:
+  %asked = alloca ptr
+  store ptr %result, ptr %asked
+  %p.ask.result = getelementptr i8, ptr %record, i64 $ASK_RESULT
+  %ask.result.function = load ptr, ptr %p.ask.result
+  %answer.subject = call ptr @recorded.call(ptr %table, ptr %ask.result.function, ptr %asked, i64 1, ptr null)
+  %has.no.answer = icmp eq ptr %answer.subject, null
+  br i1 %has.no.answer, label %drop.result, label %have.answer
+drop.result:
+  call void @recorded.drop(ptr %table, ptr %result)
+  br label %raise
+have.answer:
+  %unusual.subject = call i64 @recorded.integer(ptr %table, ptr %answer.subject)
+  br label %store
 other.result:
   %p.otherwise = getelementptr i8, ptr %record, i64 $OTHERWISE
   %otherwise = load i64, ptr %p.otherwise
@@ -608,8 +637,8 @@ answer.only:
   call void @recorded.keep(ptr %table, ptr %only)
   ret ptr %only
 store:
-  %stored.subject = phi i64 [ %subject, %compare.plain ], [ %otherwise, %other.result ], [ %subject, %is.any ], [ %subject, %answer ]
-  %returned = phi ptr [ %result, %compare.plain ], [ %result, %other.result ], [ %result, %is.any ], [ %answer.object, %answer ]
+  %stored.subject = phi i64 [ %subject, %check.unusual ], [ %subject, %compare.kind ], [ %unusual.subject, %have.answer ], [ %otherwise, %other.result ], [ %subject, %is.any ], [ %subject, %answer ]
+  %returned = phi ptr [ %result, %check.unusual ], [ %result, %compare.kind ], [ %result, %have.answer ], [ %result, %other.result ], [ %result, %is.any ], [ %answer.object, %answer ]
   %thread.number = ptrtoint ptr %thread to i64
   call void @recorded.put(ptr %table, i64 %start, i64 %end, i64 %thread.number, i64 %call.number, i64 %stored.subject)
   %note = load ptr, ptr %p.note

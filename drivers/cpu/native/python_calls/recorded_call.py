@@ -46,6 +46,7 @@ from neurald.hal.execution.recorded_calls import (
     RecorderOfCalls,
     ShortCut,
     Subjects,
+    UnusualResults,
 )
 from neurald.hal.lazy_numpy import np
 
@@ -105,8 +106,9 @@ _MAX_ERROR: Final = "1000.0"
 #: itself), of the key, of the address of notes (null for none), slots, and what tells the number;
 #: what is called after an exception; whether it begins a call of the application; number of what
 #: is called if that failed or returned what is not expected (-1 for the same if it failed, and for
-#: no record otherwise); and name of the attribute that has the call it is part of (null without
-#: one), and the number of the trace that this call must have.
+#: no record otherwise); name of the attribute that has the call it is part of (null without one),
+#: and the number of the trace that this call must have; and the type of results that tell the
+#: number of what is called, as None does (null if none do), and what is asked for it.
 _RECORD: Final = (
     "TABLE",
     "FUNCTION",
@@ -126,6 +128,8 @@ _RECORD: Final = (
     "OTHERWISE",
     "PART_NAME",
     "PART_TRACE",
+    "UNUSUAL_KIND",
+    "ASK_RESULT",
 )
 _ENTRY_WORDS: Final = 5
 #: This many words of a note are in an entry; the last word says that it is a note.
@@ -168,6 +172,7 @@ def recorded_call_text() -> str:
         **words,
         FUNCTION_WORDS=FUNCTION_WORDS,
         STATE_CALL=_STATE_CALL,
+        OBJECT_TYPE=_OBJECT_TYPE,
         THREAD_MASK=_THREAD_SLOTS - 1,
         SUBJECT_MASK=_SUBJECT_SLOTS - 1,
         SUBJECT_BYTES=_WORD_BYTES * _SUBJECT_WORDS,
@@ -181,7 +186,8 @@ def recorded_call_text() -> str:
     )
 
 
-#: Where an object with `__slots__` has the first of them.
+#: Where an object has its type, and one with `__slots__` the first of them.
+_OBJECT_TYPE: Final = 8
 _STATE_CALL: Final = 16
 
 
@@ -232,6 +238,7 @@ class NativeRecorder:
         expected: object = None,
         otherwise: int | None = None,
         part_of: PartOf | None = None,
+        unusual: UnusualResults | None = None,
     ) -> Callable[..., Any]:
         """Returns a function that calls another one and records it; see `RecordedCalls`."""
         asked = {"SUBJECT": subject} if isinstance(subject, int) else _asking(subject)
@@ -243,6 +250,8 @@ class NativeRecorder:
             OTHERWISE=otherwise,
             PART_NAME=None if part_of is None else sys.intern(part_of.attribute),
             PART_TRACE=None if part_of is None else part_of.trace,
+            UNUSUAL_KIND=None if unusual is None else unusual.kind,
+            ASK_RESULT=None if unusual is None else unusual.find,
         )
 
     def shortened(self, function: Callable[..., Any], short_cut: ShortCut) -> Callable[..., Any]:
@@ -360,10 +369,9 @@ class _Slots:
 
 
 def _has_layout() -> bool:
-    """Checks where an object with slots has them."""
+    """Checks where an object has its type and its slots."""
     value = object(), object()
     slots = _Slots(*value)
-    found = [
-        ctypes.c_int64.from_address(id(slots) + _STATE_CALL + _WORD_BYTES * place).value for place in (0, 1)
-    ]
-    return found == [id(each) for each in value]
+    places = (_OBJECT_TYPE, _STATE_CALL, _STATE_CALL + _WORD_BYTES)
+    found = [ctypes.c_int64.from_address(id(slots) + place).value for place in places]
+    return found == [id(each) for each in (_Slots, *value)]

@@ -28,6 +28,7 @@ from neurald.hal.execution.recorded_calls import (
     RecorderOfCalls,
     ShortCut,
     Subjects,
+    UnusualResults,
     recorded_calls,
 )
 
@@ -266,6 +267,42 @@ def test_only_calls_that_return_what_is_expected_are_recorded(asked: Asked) -> N
     assert len(asked.failures) == 1
 
 
+def test_results_that_tell_what_was_called(asked: Asked) -> None:
+    class Derived(Model):
+        """Its type is another one."""
+
+    found: list[object] = []
+
+    def find(result: object) -> int:
+        found.append(result)
+        return 20 + len(found)
+
+    recorded = asked.native.recorded(
+        lambda value: value, 3, is_call=True, otherwise=4, unusual=UnusualResults(kind=Model, find=find)
+    )
+    values = (1, None, Model(), Derived(), False)
+    for value in values:
+        assert recorded(value) is value
+    assert found == [None, values[2]]
+    assert [each.subject for each in asked.records] == [3, 21, 22, 3, 3]
+    with pytest.raises(TypeError):
+        recorded()
+    assert [subject for *_, subject in asked.failures] == [4]
+    failing = asked.native.recorded(
+        lambda: None, 3, is_call=True, unusual=UnusualResults(kind=Model, find=lambda _: 1 // 0)
+    )
+    with pytest.raises(ZeroDivisionError):
+        failing()
+    assert asked.state().call == 0
+    only = asked.native.recorded(
+        lambda value: value, 3, is_call=True, expected=True, unusual=UnusualResults(kind=Model, find=find)
+    )
+    for value in (None, True):
+        assert only(value) is value
+    assert len(found) == 2
+    assert [each.subject for each in asked.records][-1] == 3
+
+
 class Event:
     """Says what call it belongs to."""
 
@@ -418,8 +455,14 @@ def test_nothing_is_leaked(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> Non
     part = PartOf(attribute="began_in", trace=1)
     waiting = asked.native.recorded(Event.wait, 1, is_call=False, expected=True, otherwise=2, part_of=part)
     event = Event(lambda: 3)
+    missing = Model()
+    unusual = UnusualResults(kind=Model, find=lambda found: 5 if found is missing else 1 // 0)
+    looking = asked.native.recorded(lambda found: found, 3, is_call=True, unusual=unusual)
 
     def everything() -> None:
+        looking(missing)
+        with pytest.raises(ZeroDivisionError):
+            looking(model)
         model.run(argument)
         model.run(argument, argument, argument)
         plain(argument, argument)
@@ -431,7 +474,8 @@ def test_nothing_is_leaked(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> Non
         asked.failures.clear()
 
     everything()
-    watched = (model, argument, result, model.latest, model.executor, asked.state(), plain, "latest", event)
+    own = (model, argument, result, model.latest, model.executor, asked.state(), plain, "latest", event)
+    watched = (*own, missing, looking, unusual.find)
     gc.collect()
     before = [sys.getrefcount(each) for each in watched]
     for _ in range(50):
