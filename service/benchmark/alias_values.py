@@ -8,6 +8,11 @@ from neurald.hal.errors import BadData
 
 Translation = Callable[[str], list[str]]
 
+
+class BadValue(BadData):
+    """Something else was expected to follow a flag; the message says what."""
+
+
 TRUE: Final = ("", "1", "true")
 FALSE: Final = ("0", "false")
 
@@ -32,14 +37,7 @@ def if_true(*flags: str) -> Translation:
 
 def scaled(flag: str, factor: float) -> Translation:
     """Returns what gives a value in another unit to another flag."""
-
-    def translate(value: str) -> list[str]:
-        try:
-            return [flag, f"{float(value) * factor:g}"]
-        except ValueError:
-            return [flag, value]
-
-    return translate
+    return lambda value: [flag, f"{_number(value) * factor:g}"]
 
 
 def unless_negative(flag: str) -> Translation:
@@ -49,14 +47,25 @@ def unless_negative(flag: str) -> Translation:
 
 def at_least(flag: str, least: int) -> Translation:
     """Returns what gives a value to another flag, which has a minimum."""
+    return lambda value: [flag, value if _number(value) >= least else str(least)]
 
-    def translate(value: str) -> list[str]:
-        try:
-            return [flag, value if float(value) >= least else str(least)]
-        except ValueError:
-            return [flag, value]
 
-    return translate
+def chosen(value: str, *known: str) -> str:
+    """Returns one of some words.
+
+    Raises:
+        BadValue: it is something else.
+    """
+    if value not in known:
+        raise BadValue(f"one of {', '.join(known)} is expected")
+    return value
+
+
+def _number(value: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise BadValue("a number is expected") from None
 
 
 def unless_zero(flag: str) -> Translation:
@@ -65,7 +74,13 @@ def unless_zero(flag: str) -> Translation:
 
 
 def positional(value: str) -> list[str]:
-    """Translates the file of a model."""
+    """Translates the file of a model.
+
+    Raises:
+        BadValue: there is none.
+    """
+    if not value:
+        raise BadValue("the file of a model is expected")
     return [value]
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from neurald.hal.errors import BadData
 from neurald.service.benchmark import alias_values
-from neurald.service.benchmark.alias_values import FALSE, TRUE, Translation
+from neurald.service.benchmark.alias_values import FALSE, TRUE, BadValue, Translation
 
 
 class Takes(Enum):
@@ -60,6 +60,12 @@ def _warm_up_ms(value: str) -> list[str]:
 def _priority(value: str) -> list[str]:
     """Translates a priority of NNAPI."""
     return [] if value in ("", "default") else ["--priority", value]
+
+
+def _sorted(value: str) -> list[str]:
+    """Translates the order of kernels."""
+    order = alias_values.chosen(value, "no_sort", "sort", "simple_sort")
+    return ["--profile"] if order == "no_sort" else ["--profile", "--slowest-first"]
 
 
 ALIASES: tuple[Alias, ...] = (
@@ -127,7 +133,7 @@ ALIASES: tuple[Alias, ...] = (
         _OPENVINO,
         "-pcsort",
         "--profile --slowest-first",
-        lambda value: ["--profile", *(["--slowest-first"] if value in ("sort", "simple_sort") else [])],
+        _sorted,
     ),
     Alias(_OPENVINO, "-latency_percentile", "--percentile", alias_values.same("--percentile")),
     Alias(_OPENVINO, "-cdir", "--cache-dir", alias_values.same("--cache-dir")),
@@ -208,20 +214,31 @@ def _iterations(given: Given) -> list[str]:
     return ["--runs", "1" if runs is None else runs, "--min-secs", "0" if seconds is None else seconds]
 
 
+#: Values of `-hint` that ask for the most work.
+_HINTS = ("throughput", "tput", "cumulative_throughput", "ctput")
+#: Values of `-report_type`.
+_REPORTS = ("no_counters", "average_counters", "detailed_counters")
+
+
 def _requests(given: Given) -> list[str]:
     """Translates what sets the number of requests that run at the same time.
 
     Without a number this is one for the least latency, and as many as processors for the most work.
     """
-    if given.get("-api") == "sync":
+    hint, api = given.get("-hint", "none"), given.get("-api", "async")
+    if hint not in (*_HINTS, "latency", "none"):
+        raise BadData(f"-hint is {hint!r}; one of {', '.join(_HINTS)}, latency, none is expected")
+    if api not in ("sync", "async"):
+        raise BadData(f"-api is {api!r}; sync or async is expected")
+    if api == "sync":
         return []
     streams = given.get("-nstreams", "").rpartition(":")[2]
-    if "-nireq" in given:
+    # 0 leaves the number to the tool.
+    if given.get("-nireq", "0") != "0":
         return ["--clients", given["-nireq"]]
-    if streams.isdecimal():
+    if streams.isdecimal() and streams != "0":
         return ["--clients", streams]
-    is_many = given.get("-hint") in ("throughput", "tput", "cumulative_throughput", "ctput")
-    return ["--clients", str(len(os.sched_getaffinity(0)))] if is_many else []
+    return ["--clients", str(len(os.sched_getaffinity(0)))] if hint in _HINTS else []
 
 
 def _reports(given: Given) -> list[str]:
@@ -230,6 +247,8 @@ def _reports(given: Given) -> list[str]:
     kind, folder = given.get("-report_type", ""), given.get("-report_folder", "")
     if not kind:
         return ["--json"] if is_json else []
+    if kind not in _REPORTS:
+        raise BadData(f"-report_type is {kind!r}; one of {', '.join(_REPORTS)} is expected")
     ending, flag = ("json", "--output") if is_json else ("csv", "--csv")
     flags = [flag, str(Path(folder) / f"benchmark_report.{ending}")]
     if kind != "no_counters" and is_json:
@@ -464,7 +483,11 @@ def translated(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
             given[flag] = _following(value, rest, grouped[flag][1])
         elif flag in table:
             alias = table[flag]
-            flags = alias.translate(_following(value, rest, alias.takes))
+            following = _following(value, rest, alias.takes)
+            try:
+                flags = alias.translate(following)
+            except BadValue as error:
+                raise BadData(f"{named} is {following!r}; {error}") from None
             found += flags
             if alias.expects_flags and not flags:
                 ignored.append(flag)

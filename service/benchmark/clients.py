@@ -25,9 +25,9 @@ def client_counts(text: str) -> tuple[int, ...]:
     try:
         counts = tuple(int(each) for each in text.split(","))
     except ValueError:
-        raise BadData(f"{text!r} is not a list of numbers of clients such as 1,2,4") from None
-    if not all(1 <= count <= MAX_CLIENTS for count in counts):
-        raise BadData(f"{text!r}: each number of clients must be from 1 to {MAX_CLIENTS}")
+        counts = ()
+    if not counts or not all(1 <= count <= MAX_CLIENTS for count in counts):
+        raise BadData(f"--clients is {text!r}; numbers from 1 to {MAX_CLIENTS} are expected, such as 1,2,4")
     return counts
 
 

@@ -26,6 +26,8 @@ _CONFIDENCE = 0.95
 #: Processes that run the same differ by this much, as memory lies elsewhere in each, and clocks
 #: change.
 _SAME = 0.02
+#: An interval that reaches from 1 to farther than this does not say whether the runs differ.
+_UNCLEAR = 0.1
 #: Share of the time in which programs waited for a processor, from which runs count as disturbed.
 _DISTURBED = 0.1
 #: Maximum size in bytes of a file with an earlier run.
@@ -90,8 +92,9 @@ def compare_runs(before: Sequence[float], after: Sequence[float]) -> list[dict[s
 
     Returns:
         For each statistic: its values, the ratio after / before with its interval of confidence,
-        and the verdict `faster`, `slower` or `same`, which means a ratio that may be 1, or differs
-        from it by less than two processes that run the same.
+        and the verdict `faster`, `slower`, `same`, which means a ratio that may be 1, or differs
+        from it by less than two processes that run the same, or `unclear`, which means that the
+        ratio may be 1 or far from it.
     """
     rng = np.random.default_rng(0)
     resampled = [_resampled(np.asarray(each, np.float64), rng) for each in (before, after)]
@@ -109,10 +112,19 @@ def compare_runs(before: Sequence[float], after: Sequence[float]) -> list[dict[s
                 "ratio": second / first,
                 "low": low,
                 "high": high,
-                "verdict": "faster" if high * (1 + _SAME) < 1 else "slower" if low > 1 + _SAME else "same",
+                "verdict": _verdict(low, high),
             }
         )
     return rows
+
+
+def _verdict(low: float, high: float) -> str:
+    """Returns what the interval of a ratio says."""
+    if high * (1 + _SAME) < 1:
+        return "faster"
+    if low > 1 + _SAME:
+        return "slower"
+    return "same" if low * (1 + _UNCLEAR) >= 1 and high <= 1 + _UNCLEAR else "unclear"
 
 
 def disturbance(document: Mapping[str, Any], name: str) -> str:

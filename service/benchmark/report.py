@@ -93,6 +93,15 @@ def _show_more(document: Mapping[str, Any]) -> None:
         titles = ("clients", "inferences/s", "median ms", "p90 ms", "p99 ms")
         write_line()
         write_table(titles, client_rows(document["clients"]), right=titles)
+        if left_out := [
+            words
+            for words, is_given in (
+                ("pauses", document["delay_s"] or document["frequency_hz"]),
+                ("a burst", document["burst"]),
+            )
+            if is_given
+        ]:
+            write_line(f"clients run without {' or '.join(left_out)}")
     if "accuracy" in document:
         write_line(printable(f"\ndifferences from {document['accuracy']['reference']}:"[1:]))
         titles = ("output", "largest", "RMS", "SNR", "differing")

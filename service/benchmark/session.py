@@ -190,6 +190,7 @@ def measure(settings: BenchmarkSettings) -> dict[str, Any]:
         Error: the model cannot be loaded, compiled or run, or something required does not hold.
     """
     chosen = find_devices(settings.devices)
+    reference = None if settings.reference is None else find_devices([settings.reference])
     if settings.requirements:
         require_devices(settings.requirements, chosen or nd.devices())
     memory = {"before_load": memory_use()}
@@ -214,7 +215,7 @@ def measure(settings: BenchmarkSettings) -> dict[str, Any]:
     if settings.clients:
         document["clients"] = _clients(settings, started.compilation, *given)
     if settings.reference is not None:
-        document["accuracy"] = _accuracy(settings, started.model, settings.reference, *given)
+        document["accuracy"] = _accuracy(settings, started.model, settings.reference, reference, *given)
     if settings.peers:
         document["peers"] = _peers(settings, started.inputs)
     return document
@@ -405,12 +406,21 @@ def _accuracy(
     settings: BenchmarkSettings,
     model: Model,
     reference: str,
+    devices: Sequence[nd.Device] | None,
     inputs: Sequence[Array],
     outputs: Sequence[Array],
 ) -> dict[str, Any]:
-    """Compares outputs with those of another device."""
+    """Compares outputs with those of another device.
+
+    Args:
+        settings: say whether the progress is shown.
+        model: the model.
+        reference: the name of the device.
+        devices: the device.
+        inputs, outputs: those of a run.
+    """
     with status(f"running on {reference}", quiet=settings.quiet):
-        compilation = nd.CompilationBuilder(model, find_devices([reference])).finish()
+        compilation = nd.CompilationBuilder(model, devices).finish()
         expected = compilation.run(*inputs)
     names = [slot.key for slot in output_slots(model)]
     return {"reference": reference, "outputs": differences(names, outputs, expected)}

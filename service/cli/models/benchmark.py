@@ -1,6 +1,9 @@
 """The command `neurald benchmark`."""
 
 import math
+import os
+from collections.abc import Sequence
+from errno import ENOENT
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +22,8 @@ from neurald.service.cli.options.model import (
 from neurald.service.cli.options.output import JsonOption
 
 _MODEL = "MODEL"
+#: Maximum pause between runs in seconds, and the highest rate at which they may start.
+MAX_DELAY_S, MAX_FREQUENCY_HZ = 3600.0, 1e6
 
 
 class BenchmarkCommand(TyperCommand):
@@ -57,13 +62,17 @@ def benchmark(
         float, typer.Option(metavar="S", min=0, help="Minimum duration of the warm-up.")
     ] = 0.5,
     delay: Annotated[
-        float, typer.Option(metavar="S", min=0, help="Pause for this long after each measured run.")
+        float,
+        typer.Option(
+            metavar="S", min=0, max=MAX_DELAY_S, help="Pause for this long after each measured run."
+        ),
     ] = 0.0,
     frequency: Annotated[
         float,
         typer.Option(
             metavar="N",
             min=0,
+            max=MAX_FREQUENCY_HZ,
             help="Start this many measured runs per second, instead of one after the other.",
         ),
     ] = 0.0,
@@ -191,7 +200,8 @@ def benchmark(
         typer.Option(metavar="FILE", help="Write the times of kernels to this file; turns --profile on."),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the JSON document to this file, too.")
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Write the JSON document to this file, too. May be repeated."),
     ] = None,
     trace: Annotated[
         Path | None,
@@ -217,14 +227,14 @@ def benchmark(
     if model is not None and model.suffix == ".json" and len(earlier) == 1:
         # `--compare before.json after.json`
         earlier, model = [*earlier, model], None
+    files = [each for each in (*(output or ()), csv, profile_csv, svg, trace) if each is not None]
     if model is None:
-        _compare_only(earlier, json=json)
+        _compare_only(earlier, files, json=json)
         return
     if len(earlier) > 1:
         raise typer.BadParameter("--compare with a model takes one file")
 
     import neurald as nd
-    from neurald.service.benchmark.clients import client_counts
     from neurald.service.benchmark.comparison import read_run
     from neurald.service.benchmark.session import BenchmarkSettings, measure
     from neurald.service.console.delegation import parse_requirements
@@ -232,7 +242,9 @@ def benchmark(
     from neurald.service.console.members import member_of
     from neurald.service.console.output_files import require_writable
 
-    require_writable(output, csv, profile_csv, svg, trace)
+    require_writable(*files)
+    if onnx is not None and not onnx.exists():
+        raise FileNotFoundError(ENOENT, os.strerror(ENOENT), str(onnx))
     before = {path: read_run(path) for path in earlier}
     document = measure(
         BenchmarkSettings(
@@ -258,7 +270,7 @@ def benchmark(
             burst=burst,
             percentiles=_percentiles(percentile),
             profile=profile or profile_csv is not None,
-            clients=client_counts(clients) if clients else (),
+            clients=_client_counts(clients) if clients is not None else (),
             reference=reference,
             require_full_delegation=require_full_delegation,
             requirements=parse_requirements(require or ()),
@@ -271,7 +283,7 @@ def benchmark(
     )
     for path, found in before.items():
         document["comparison"] = _comparison(str(path), found, "this run", document)
-    _write_files(document, output=output, csv=csv, profile_csv=profile_csv, svg=svg)
+    _write_files(document, output=output or (), csv=csv, profile_csv=profile_csv, svg=svg)
     if json:
         write_json(document)
     else:
@@ -297,20 +309,33 @@ def _percentiles(text: str) -> list[float]:
     return found
 
 
+def _client_counts(text: str) -> tuple[int, ...]:
+    """Returns the numbers of a list such as `1,2,4`."""
+    from neurald.hal.errors import BadData
+    from neurald.service.benchmark.clients import client_counts
+
+    try:
+        return client_counts(text)
+    except BadData as error:
+        raise typer.BadParameter(str(error)) from None
+
+
 def _write_files(
     document: dict[str, Any],
     *,
-    output: Path | None,
+    output: Sequence[Path],
     csv: Path | None,
     profile_csv: Path | None,
     svg: Path | None,
 ) -> None:
     from neurald.hal.process.files.output_file import write_output
 
-    if output is not None:
+    if output:
         import msgspec
 
-        write_output(output, msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
+        content = msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+        for each in output:
+            write_output(each, content)
     if csv is not None:
         from neurald.service.benchmark.table_file import write_csv
 
@@ -334,12 +359,22 @@ def _comparison(before: str, first: Any, after: str, second: Any) -> dict[str, A
     return {"before": before, "after": after, "statistics": statistics, "notes": notes}
 
 
-def _compare_only(paths: list[Path], *, json: bool) -> None:
-    """Compares two earlier runs."""
+def _compare_only(paths: list[Path], files: Sequence[Path], *, json: bool) -> None:
+    """Compares two earlier runs.
+
+    Args:
+        paths: their files.
+        files: those for figures of a run, of which there is none.
+        json: writes a JSON document.
+    """
     if not paths:
         raise typer.BadParameter("no model is given; a .tflite file is expected", param_hint=_MODEL)
     if len(paths) != 2:
         raise typer.BadParameter(f"--compare without a model takes two files, not {len(paths)}")
+    if files:
+        raise typer.BadParameter(
+            f"{files[0]} cannot be written: without a model nothing is measured; --json prints the comparison"
+        )
     from neurald.service.benchmark.comparison import read_run
     from neurald.service.benchmark.report import show_comparison
     from neurald.service.console.output import write_json

@@ -39,6 +39,13 @@ def test_what_two_processes_differ_by_is_no_difference() -> None:
         assert set(verdicts(constant, [ratio] * 100).values()) == {verdict}
 
 
+def test_what_noise_hides_is_unclear() -> None:
+    quiet, disturbed = [1.0] * 100, [1.0] * 99 + [300.0]
+    found = verdicts(quiet, disturbed)
+    assert found["median"] == "same"
+    assert found["mean"] == verdicts(disturbed, quiet)["mean"] == "unclear"
+
+
 @pytest.mark.parametrize(
     ("waiting", "words"),
     [(None, ""), ("x", ""), (0.1, ""), (0.6149, "in 61 % of the time of a.json"), (7, "100 %")],

@@ -154,6 +154,10 @@ def test_percentiles() -> None:
         ("--percentile", "x", "numbers from 0 to 100"),
         ("--preference", "none", "low_power, fast_single_answer or sustained_speed is expected"),
         ("--priority", "none", "low, medium or high is expected"),
+        ("--clients", "", "--clients is ''; numbers from 1 to 256 are expected"),
+        ("--clients", "x", "--clients is 'x'; numbers from 1 to 256 are expected"),
+        ("--delay", "inf", "less than or equal to 3600"),
+        ("--frequency", "inf", "less than or equal to 1000000"),
     ],
 )
 def test_wrong_values_of_options(option: str, value: str, message: str) -> None:
@@ -408,7 +412,44 @@ def test_what_is_required_does_not_hold() -> None:
     )
     for wrong in ([], ["--compare", "a.json"], [MODEL, "--compare", "a.json", "--compare", "b.json"]):
         assert invoke("benchmark", *wrong).exit_code == 2
-    assert "of clients" in invoke("benchmark", MODEL, "--clients", "x").stderr
+
+
+def test_what_cannot_work_is_refused_before_anything_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("neurald.service.benchmark.session._start", lambda *_: pytest.fail("it was measured"))
+    for arguments, message in (
+        (("--reference", "missing"), "there is no device 'missing'"),
+        (("--onnx", "missing.onnx"), "missing.onnx: No such file"),
+        (("--csv", str(tmp_path / "a"), "--output", str(tmp_path / "a")), "is named for two results"),
+    ):
+        result = invoke("benchmark", MODEL, *arguments)
+        assert result.exit_code == 1
+        assert message in " ".join(result.stderr.split())
+
+
+def test_files_for_figures_need_a_model(tmp_path: Path) -> None:
+    for option in ("--output", "--csv", "--profile-csv", "--svg", "--trace"):
+        result = invoke(
+            "benchmark", "--compare", "a.json", "--compare", "b.json", option, str(tmp_path / "x")
+        )
+        assert result.exit_code == 2
+        assert "without a model nothing is measured" in " ".join(result.stderr.split())
+
+
+def test_clients_have_no_pauses() -> None:
+    shown = invoke("benchmark", MODEL, *QUICK, "--clients", "2", "--frequency", "500", "--burst").stdout
+    assert "clients run without pauses or a burst" in shown
+    assert "clients run without" not in invoke("benchmark", MODEL, *QUICK, "--clients", "2").stdout
+
+
+def test_the_document_goes_to_all_files(tmp_path: Path) -> None:
+    paths = [tmp_path / "times.json", tmp_path / "profile.json"]
+    arguments = (f"--exportTimes={paths[0]}", f"--exportProfile={paths[1]}")
+    assert invoke("benchmark", MODEL, *QUICK, *arguments).exit_code == 0
+    first, second = (json.loads(path.read_text()) for path in paths)
+    assert first == second
+    assert "profile" in first
 
 
 def test_runs_are_verified() -> None:
