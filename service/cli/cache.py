@@ -288,7 +288,7 @@ def _write(found: "Cache", entries: "list[EntryStatus]", json: bool) -> None:
         for entry, used_s in zip(described, (each.last_use_s for each in ordered), strict=True)
     ]
     if rows:
-        write_table(columns, rows, right=columns[3:6], shorten=["device", "model"])
+        write_table(columns, rows, right=columns[3:6], shorten=["device"], below="model")
     for reason, count in Counter(entry["damage"] for entry in described if entry["damage"]).items():
         write_line(f"damaged: {reason} ({_entries(count)})")
     write_line(_summary(found, entries))

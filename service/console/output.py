@@ -17,7 +17,7 @@ from neurald.hal.wording import counted
 from neurald.service.console.journal import goes_to_journal
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
     from rich.table import Table
 
 #: Width of output to a pipe. It is larger than any table, so that nothing is truncated or wrapped.
@@ -27,8 +27,8 @@ _PIPE_WIDTH = 10_000
 _RULE, _MAX_RULE_WIDTH = "─", 80
 #: Lines are not wrapped to less than this, even on a narrower terminal.
 _MIN_LINE_WIDTH = 20
-#: Spaces between two columns of a table.
-_COLUMN_GAP = 3
+#: Spaces between two columns of a table, and before a text below a row.
+_COLUMN_GAP, _INDENT = 3, 2
 #: Minimum width of a shortened column.
 _MIN_COLUMN_WIDTH = 8
 #: Longer words, such as paths, may be broken.
@@ -105,6 +105,7 @@ def write_table(
     rows: Sequence[Sequence[str]],
     right: Sequence[str] = (),
     shorten: Sequence[str] = (),
+    below: str = "",
 ) -> None:
     """Writes a table to stdout.
 
@@ -115,9 +116,12 @@ def write_table(
         shorten: columns whose texts are shortened if the terminal is too narrow: names in the
             middle, and other texts at their ends. Texts of other columns are wrapped then. Output
             to a pipe is always complete.
+        below: column whose texts come below the rest of their rows, if the terminal is too narrow
+            for all columns; empty for none. Its texts are whole.
     """
     console = _console(sys.stdout)
-    table = _table(columns, rows, right, shorten, console.width)
+    text = TableText(columns=columns, rows=rows, right=right, shorten=shorten)
+    table = _in_two_lines(text, below, console.width) if below else _table(text, console.width)
     if sys.stdout.isatty():
         console.print(table)
         return
@@ -176,7 +180,7 @@ def live_tables() -> Iterator[Callable[[Sequence[TableText]], None]]:
             parts: list[Any] = []
             for each in tables:
                 table = each.fitting(console.width)
-                parts += ["", _table(table.columns, table.rows, table.right, table.shorten, console.width)]
+                parts += ["", _table(table, console.width)]
             lines = console.render_lines(Group(*parts[1:]), pad=False)
             beyond = len(lines) - console.height
             if beyond > 0:
@@ -187,35 +191,60 @@ def live_tables() -> Iterator[Callable[[Sequence[TableText]], None]]:
         yield show
 
 
-def _table(
-    columns: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    right: Sequence[str],
-    shorten: Sequence[str],
-    width: int,
+def _table(table: TableText, width: int) -> "Table":
+    """Returns a table for a terminal, whose columns are no wider than that allows."""
+    texts = [list(map(printable, row)) for row in table.rows]
+    widths = _widths(table.columns, texts, table.shorten, width)
+    return _records(table.columns, texts) if widths is None else _with_widths(table, texts, widths)
+
+
+def _with_widths(
+    table: TableText, texts: Sequence[Sequence[str]], widths: Sequence[int], *, has_header: bool = True
 ) -> "Table":
+    """Returns a table with these rows and widths of columns."""
     from rich import box
     from rich.table import Table
 
-    texts = [list(map(printable, row)) for row in rows]
-    widths = _widths(columns, texts, shorten, width)
-    if widths is None:
-        return _records(columns, texts)
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
-    for column, wide in zip(columns, widths, strict=True):
-        table.add_column(
+    made = Table(
+        box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold", show_header=has_header
+    )
+    for column, wide in zip(table.columns, widths, strict=True):
+        made.add_column(
             column,
-            justify="right" if column in right else "left",
-            overflow="ellipsis" if column in shorten else "fold",
-            no_wrap=column in shorten,
+            justify="right" if column in table.right else "left",
+            overflow="ellipsis" if column in table.shorten else "fold",
+            no_wrap=column in table.shorten,
             width=wide,
         )
-    places = [number for number, column in enumerate(columns) if column in shorten]
     for text in texts:
-        for number in places:
-            text[number] = _shortened(text[number], widths[number])
-        table.add_row(*text)
-    return table
+        cells = zip(table.columns, text, widths, strict=True)
+        made.add_row(
+            *(_shortened(cell, wide) if column in table.shorten else cell for column, cell, wide in cells)
+        )
+    return made
+
+
+def _in_two_lines(table: TableText, below: str, width: int) -> "RenderableType":
+    """Returns a table with a column's texts below the rest of their rows; see `write_table`."""
+    from rich.console import Group
+    from rich.padding import Padding
+    from rich.text import Text
+
+    place = table.columns.index(below)
+    texts = [list(map(printable, row)) for row in table.rows]
+    natural = _widths(table.columns, texts, (), sys.maxsize) or []
+    room = width - _COLUMN_GAP * (len(table.columns) - 1)
+    rest = table.without(below)
+    rows = [[*row[:place], *row[place + 1 :]] for row in texts]
+    widths = _widths(rest.columns, rows, rest.shorten, width)
+    if sum(natural) <= room or widths is None:
+        return _table(table, width)
+    lines: list[RenderableType] = [_with_widths(rest, [], widths)]
+    for whole, row in zip(texts, rows, strict=True):
+        # Every row is a table of its own, with the columns of all.
+        lines.append(_with_widths(rest, [row], widths, has_header=False))
+        lines.append(Padding(Text(whole[place]), (0, 0, 0, _INDENT), expand=False))
+    return Group(*lines)
 
 
 def _shortened(text: str, width: int) -> str:

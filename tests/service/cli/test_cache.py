@@ -132,6 +132,7 @@ class TestLs:
         assert not caught.value.code
         text = stream.getvalue()
         assert max(len(line) for line in text.splitlines() if str(filled) not in line) <= 80
+        assert "…" not in text
         assert sum("a model" in line for line in text.splitlines()) == 2
         assert "damaged: its manifest is damaged, or of another installation (1 entry)" in text
 

@@ -153,6 +153,27 @@ def test_columns_use_the_width_that_others_leave(monkeypatch: pytest.MonkeyPatch
     assert len(lines[2].rstrip()) == 80
 
 
+def test_long_texts_come_below_their_rows_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = ("key", "device", "model", "n")
+    rows = [("k0", "d" * 60, "many words " * 12, "1"), ("key1", "cpu", "short", "1234567")]
+    options: dict[str, Any] = {"right": ("n",), "shorten": ("device",), "below": "model"}
+    lines = [line.rstrip() for line in narrow_table(monkeypatch, columns, rows, **options)]
+    assert max(map(len, lines)) <= 80
+    assert lines[0].split() == ["key", "device", "n"]
+    assert lines[2].startswith("k0     ddd")
+    assert lines[2].endswith("         1")
+    assert " ".join(lines[3:-2]).split() == ["many", "words"] * 12
+    assert all(line.startswith(("  many", "  words")) for line in lines[3:-2])
+    assert lines[-2].split() == ["key1", "cpu", "1234567"]
+    assert lines[-2].index("1234567") == lines[2].index("1", 75) - 6
+    assert lines[-1] == "  short"
+    # Without long texts, it is a usual table; and records are left where nothing else fits.
+    short = narrow_table(monkeypatch, columns, rows[1:], **options)
+    assert [line.split() for line in (short[0], short[2])] == [list(columns), list(rows[1])]
+    records = narrow_table(monkeypatch, [*columns, "other"], [(*rows[0], "/x" * 60)] * 2, **options)
+    assert "".join("".join(records).split()).count("manywords") == 24
+
+
 def test_texts_that_fit_stay_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = narrow_table(monkeypatch, ("first", "second"), [("a" * 30, "b" * 30)], shorten=("first",))
     assert "a" * 30 in lines[2]
