@@ -16,6 +16,9 @@ from neurald.hal.operations import FAMILIES
 _SHARED_MODULES: Mapping[str, str] = {
     "convolution.depthwise_convolution": "convolution.convolution",
     "convolution.grouped_convolution": "convolution.convolution",
+    "tflite.movement.concatenation": "tflite.movement.shape",
+    "tflite.movement.stacking": "tflite.movement.shape",
+    "tflite.movement.transpose": "tflite.movement.shape",
 }
 #: Families without lowerings.
 _NOT_LOWERED = frozenset(

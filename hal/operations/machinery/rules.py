@@ -1,6 +1,7 @@
 """Type tables, checks and shape rules shared by several families."""
 
 from collections.abc import Mapping
+from functools import cache
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from neurald.hal.operations.machinery.signature import Row, row
 OutputScales = Mapping[OperandType, tuple[float, int]]
 
 
+@cache
 def data_rows(
     float32: FeatureLevel | None = FeatureLevel.LEVEL_1,
     *,

@@ -21,7 +21,6 @@ from neurald.drivers.compiler.frontend.control_flow.flat_graph import (
     ShapeChanges,
     arithmetic_inputs,
 )
-from neurald.drivers.compiler.frontend.control_flow.float_ranges import float_range_count
 from neurald.drivers.compiler.frontend.control_flow.structured_model import (
     Copy,
     InferredLength,
@@ -259,6 +258,8 @@ class DataLengths:
         """Adds a RANGE of floats, whose number of elements is computed first."""
         if any(self._flat.operands[operation.outputs[0]].dimensions or ()):
             raise ShapeChanges("the result of TFLITE_RANGE must have a length that depends on data")
+        from neurald.drivers.compiler.frontend.control_flow.float_ranges import float_range_count  # rare
+
         count = float_range_count(
             operation, self._flat, lambda added, shapes: self.append(added, shapes, graph, origin)
         )

@@ -11,7 +11,7 @@ from neurald.drivers.cpu.first_tier.binding.convolution.requantization import (
     rescaled,
     single_requantization,
 )
-from neurald.drivers.cpu.first_tier.binding.nest import nest, repeated_strides, strides_of
+from neurald.drivers.cpu.first_tier.binding.nest import nest, nest_of_elements, strides_of
 from neurald.drivers.cpu.first_tier.binding.scope import (
     BYTES,
     ELEMENTS_PER_NS,
@@ -160,7 +160,7 @@ def element_call(
         count *= length
     if not count:
         return []
-    nested, work_items = nest(shape, [repeated_strides(call.shape(name), shape) for name in names])
+    nested, work_items = nest_of_elements(shape, tuple([call.shape(name) for name in names]))
     return [
         BoundCall(
             function=f"first_{function}",

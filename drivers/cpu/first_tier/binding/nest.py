@@ -7,6 +7,7 @@ strides of each operand.
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 from neurald.drivers.cpu.first_tier.bound_call import NotBound
@@ -18,6 +19,8 @@ Loop = tuple[int, tuple[int, ...]]
 _FLAT: Final = 2
 #: Number of elements below which a loop of single elements takes as long as one of vectors.
 _FEW: Final = 8
+#: How many nests are remembered.
+_MAX_KNOWN: Final = 256
 
 
 def strides_of(shape: Shape) -> list[int]:
@@ -34,6 +37,20 @@ def repeated_strides(given: Shape, shape: Shape) -> list[int]:
     own = strides_of(given)
     missing = len(shape) - len(given)
     return [0] * missing + [stride if length != 1 else 0 for stride, length in zip(own, given, strict=True)]
+
+
+@lru_cache(_MAX_KNOWN)
+def nest_of_elements(shape: Shape, given: tuple[Shape, ...]) -> tuple[tuple[int, ...], int]:
+    """Returns the nest of an operation on elements, see `nest`; networks repeat few shapes.
+
+    Args:
+        shape: the shape of the output, which has elements.
+        given: the shapes of inputs, which are repeated to that shape.
+
+    Raises:
+        NotBound: see `nest`.
+    """
+    return nest(shape, [repeated_strides(each, shape) for each in given])
 
 
 def nest(

@@ -1,6 +1,7 @@
 """Functions of one number with all types of TFLite."""
 
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 
@@ -83,16 +84,21 @@ def _inverse_root(values: Array, operand: Operand, output: Operand) -> Array:
             operand,
             output,
         )
-    from neurald.hal.operations.arithmetic.gemmlowp import inverse_square_root  # few models need it
-
-    flat = differences.reshape(-1)
-    mantissas, exponents = inverse_square_root(flat)
-    roots = multiply(np.ones_like(flat), mantissas, exponents + _ROOT_BITS)
     scale = 1 / (float(np.sqrt(np.float32(operand.scale))) * float(np.float32(output.scale)))
     mantissa, exponent = quantize_multiplier(scale)
-    results = multiply(roots, mantissa, exponent - _ROOT_BITS) + output.zero_point
-    results = np.where(flat == 0, np.iinfo(values.dtype).max, results)
-    return saturate(results.reshape(values.shape), output)
+    results = multiply(_byte_roots(), mantissa, exponent - _ROOT_BITS) + output.zero_point
+    results[0] = np.iinfo(values.dtype).max
+    return saturate(results[differences], output)
+
+
+@cache
+def _byte_roots() -> Array:
+    """Returns the inverse roots of all differences of bytes from their zero point, INT64."""
+    from neurald.hal.operations.arithmetic.gemmlowp import inverse_square_root  # few models need it
+
+    differences = np.arange(256)
+    mantissas, exponents = inverse_square_root(differences)
+    return multiply(np.ones_like(differences), mantissas, exponents + _ROOT_BITS)
 
 
 def _logarithm(values: Array, output: Operand) -> Array:

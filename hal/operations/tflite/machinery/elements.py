@@ -1,6 +1,7 @@
 """Common parts of operations that only move elements: they accept all types and copy raw values."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 
@@ -42,8 +43,9 @@ SHORT_INDEXES = INDEXES | {
 }
 
 
-def element_rows(types: Sequence[OperandType] = ELEMENTS) -> tuple[Row, ...]:
-    """Returns rows for data of one of the types."""
+@cache
+def element_rows(types: tuple[OperandType, ...] = ELEMENTS) -> tuple[Row, ...]:
+    """Returns rows for data of one of the types; many definitions have the same."""
     return tuple(row(FeatureLevel.LEVEL_1, T=kind, zero_points16=True) for kind in types)
 
 
@@ -68,7 +70,7 @@ def extend_movement(
     definition: Definition,
     operation_type: OperationType,
     *,
-    types: Sequence[OperandType] = ELEMENTS,
+    types: tuple[OperandType, ...] = ELEMENTS,
     shape: Callable[[Call], tuple[Shape, ...]] | None = None,
     reference: Callable[[Call], tuple[Array, ...]] | None = None,
 ) -> Definition:

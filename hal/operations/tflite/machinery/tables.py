@@ -1,6 +1,7 @@
 """Type tables and forms of element-wise operations, and TFLite's function tables."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ STEPS = 512
 STEP_BITS = 7
 
 
+@cache
 def typed_rows(*types: OperandType, zero_points16: bool = False) -> tuple[Row, ...]:
     """Returns rows with data of type T and real scalars of type S; see `Row.zero_points16`."""
     return tuple(

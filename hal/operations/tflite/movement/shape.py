@@ -1,4 +1,4 @@
-"""RESHAPE, SQUEEZE, EXPAND_DIMS, CONCATENATION, PACK, UNPACK, TRANSPOSE, SHAPE and RANK."""
+"""RESHAPE, SQUEEZE, SHAPE and RANK of all types and ranks."""
 
 import numpy as np
 
@@ -7,10 +7,9 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
-from neurald.hal.operations.machinery.rules import require_representable, resolve_axes, resolve_axis
-from neurald.hal.operations.machinery.signature import ANY_RANK, Form, Parameter, scalar, tensor
-from neurald.hal.operations.movement import concatenation, reshape, tiling, transpose
-from neurald.hal.operations.movement.transpose import transposed_axes
+from neurald.hal.operations.machinery.rules import require_representable, resolve_axes
+from neurald.hal.operations.machinery.signature import ANY_RANK, Form, Parameter, tensor
+from neurald.hal.operations.movement import reshape
 from neurald.hal.operations.tflite.machinery.elements import (
     ELEMENTS_AND_STRINGS,
     INDEXES,
@@ -18,11 +17,7 @@ from neurald.hal.operations.tflite.machinery.elements import (
     extend_movement,
 )
 
-_ANDROID = {
-    definition.type: definition
-    for family in (concatenation, reshape, tiling, transpose)
-    for definition in family.DEFINITIONS
-}
+_ANDROID = {each.type: each for each in reshape.DEFINITIONS}
 
 
 def _squeeze_shape(call: Call) -> tuple[Shape, ...]:
@@ -43,27 +38,6 @@ def _squeeze_reference(call: Call) -> tuple[Array, ...]:
     return (call.array("input").reshape(_squeeze_shape(call)[0]),)
 
 
-def unpack_axis(call: Call) -> int:
-    """Returns the axis that is removed; each output gets one element of it."""
-    shape, outputs = call.shape("input"), len(call.indexes("outputs"))
-    axis = resolve_axis(call.scalar("axis"), len(shape), call.name("axis"))
-    if shape[axis] != outputs:
-        raise BadData(
-            f"{call.name('input')} has shape {list(shape)}; length {outputs}, one for each output, "
-            f"is expected along axis {axis}"
-        )
-    return axis
-
-
-def _unpack_shape(call: Call) -> tuple[Shape, ...]:
-    axis, shape = unpack_axis(call), call.shape("input")
-    return ((*shape[:axis], *shape[axis + 1 :]),) * len(call.indexes("outputs"))
-
-
-def _unpack_reference(call: Call) -> tuple[Array, ...]:
-    return tuple(np.asarray(part) for part in np.moveaxis(call.array("input"), unpack_axis(call), 0))
-
-
 def _count_shape(call: Call) -> tuple[Shape, ...]:
     for length in call.shape("input"):
         require_representable(call, length, "output")
@@ -82,35 +56,9 @@ def _rank(call: Call) -> tuple[Array, ...]:
     return (np.array(len(call.shape("input")), np.int32),)
 
 
-def _transpose_shape(call: Call) -> tuple[Shape, ...]:
-    shape = call.shape("input")
-    return (tuple(shape[axis] for axis in transposed_axes(call, from_end=True)),)
-
-
-def _transpose_reference(call: Call) -> tuple[Array, ...]:
-    return (call.array("input").transpose(transposed_axes(call, from_end=True)),)
-
-
 DEFINITIONS = (
-    *(
-        extend_movement(_ANDROID[android], extension, types=ELEMENTS_AND_STRINGS)
-        for android, extension in (
-            (OperationType.RESHAPE, OperationType.TFLITE_RESHAPE),
-            (OperationType.EXPAND_DIMS, OperationType.TFLITE_EXPAND_DIMS),
-        )
-    ),
-    *(
-        extend_movement(_ANDROID[android], extension)
-        for android, extension in (
-            (OperationType.CONCATENATION, OperationType.TFLITE_CONCATENATION),
-            (OperationType.PACK, OperationType.TFLITE_PACK),
-        )
-    ),
     extend_movement(
-        _ANDROID[OperationType.TRANSPOSE],
-        OperationType.TFLITE_TRANSPOSE,
-        shape=_transpose_shape,
-        reference=_transpose_reference,
+        _ANDROID[OperationType.RESHAPE], OperationType.TFLITE_RESHAPE, types=ELEMENTS_AND_STRINGS
     ),
     extend_movement(
         _ANDROID[OperationType.SQUEEZE],
@@ -118,19 +66,6 @@ DEFINITIONS = (
         types=ELEMENTS_AND_STRINGS,
         shape=_squeeze_shape,
         reference=_squeeze_reference,
-    ),
-    Definition(
-        type=OperationType.TFLITE_UNPACK,
-        forms=(
-            Form(
-                inputs=(tensor("input"), scalar("axis")),
-                outputs=(tensor("outputs", rank=ANY_RANK, variadic=True),),
-            ),
-        ),
-        rows=element_rows(),
-        shape=_unpack_shape,
-        reference=_unpack_reference,
-        arithmetic=frozenset({"input"}),
     ),
     Definition(
         type=OperationType.TFLITE_SHAPE,

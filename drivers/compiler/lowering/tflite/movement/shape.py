@@ -15,7 +15,7 @@ from neurald.drivers.compiler.lowering.movement.tiling import pack
 from neurald.drivers.compiler.lowering.movement.transpose import transpose
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
-from neurald.hal.operations.tflite.movement.shape import unpack_axis
+from neurald.hal.operations.tflite.movement.stacking import unpack_axis
 
 
 def _unpack(call: Call, builder: Builder) -> tuple[Value, ...]:
