@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from neurald.drivers.compiler.ir.extents.extent import Extent, estimate, is_one, may_change, surely_lowest
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.kernels.common.product import WindowedProduct
 from neurald.drivers.cpu.kernels.common.window import estimated, tile_runs
 from neurald.drivers.cpu.target.target import Target
@@ -22,6 +23,9 @@ _MAX_ROW_TAPS = 3
 _MAX_OPEN_VECTORS = 2
 #: Rows of a product that counts as one of few rows.
 _MAX_FEW_ROWS = 4
+#: Lanes of vectors of which some processors need two cycles where half a vector takes one, and
+#: fewest positions of a product with halves.
+_MIN_HALVED_LANES, _MIN_HALVED_POSITIONS = 16, 8
 #: More vectors per panel bring no benefit.
 _MAX_VECTORS = 8
 #: Maximum number of vectors per panel of a product of one position with this many vectors, so that
@@ -41,6 +45,8 @@ class Tile(Struct, frozen=True, kw_only=True):
         positions: maximum number of positions.
         panels: number of panels.
         cycles: estimated for the whole product.
+        halves_last: True if at most half of the last vector's channels are not in the vector before
+            it, so that sums of half a vector are enough.
     """
 
     lanes: int
@@ -48,11 +54,17 @@ class Tile(Struct, frozen=True, kw_only=True):
     positions: int
     panels: int
     cycles: float
+    halves_last: bool = False
 
     @property
     def width(self) -> int:
         """Channels of a panel, with overlaps counted twice."""
         return self.lanes * self.vectors
+
+    @property
+    def own_vectors(self) -> float:
+        """Vectors of sums of a position."""
+        return self.vectors - 0.5 if self.halves_last else self.vectors
 
     def offsets(self, channels: int) -> tuple[int, ...]:
         """Returns the first channel of each vector, relative to the panel."""
@@ -81,18 +93,19 @@ def is_too_narrow(positions: int, channels: int, target: Target) -> bool:
     return may_change(channels) and surely_lowest(channels) < target.lanes(4)
 
 
-def choose_tile(product: WindowedProduct, target: Target, *, has_padding: bool = False) -> Tile:
+def choose_tile(product: WindowedProduct, target: Target, *, is_packed: bool = False) -> Tile:
     """Returns the fastest tile for a non-empty product, by estimate.
 
     Args:
         product: the product to compute.
         target: the target of the code.
-        has_padding: True if a vector may have more lanes than there are channels.
+        is_packed: True if the weights are constant. A vector may then have more lanes than there
+            are channels, and the last one of several may be a half.
     """
-    return min(_tiles(product, target, has_padding=has_padding), key=lambda tile: tile.cycles)
+    return min(_tiles(product, target, is_packed=is_packed), key=lambda tile: tile.cycles)
 
 
-def _tiles(product: WindowedProduct, target: Target, *, has_padding: bool) -> Iterator[Tile]:
+def _tiles(product: WindowedProduct, target: Target, *, is_packed: bool) -> Iterator[Tile]:
     lanes = lanes_for(product.channels, target)
     channels = product.channels
     needed = -(-estimate(channels) // lanes)
@@ -102,7 +115,7 @@ def _tiles(product: WindowedProduct, target: Target, *, has_padding: bool) -> It
     if not isinstance(product.positions, Extent) and product.positions == 1 and needed >= _MANY_VECTORS:
         most = _MAX_SHARED_VECTORS
     choices = [(lanes, vectors) for vectors in range(1, min(needed, most) + 1)]
-    if has_padding and not isinstance(channels, Extent) and lanes < channels < target.lanes(4):
+    if is_packed and not isinstance(channels, Extent) and lanes < channels < target.lanes(4):
         choices.append((2 * lanes, 1))
     for lanes, vectors in choices:
         positions = registers // vectors - 1
@@ -114,11 +127,29 @@ def _tiles(product: WindowedProduct, target: Target, *, has_padding: bool) -> It
         # The last panel overlaps the one before, so there must be enough channels for one.
         if isinstance(channels, Extent) and (vectors > _MAX_OPEN_VECTORS or not channels >= vectors * lanes):
             continue
-        cycles = estimate(panels) * _panel_cycles(product, target, vectors, positions)
-        yield Tile(lanes=lanes, vectors=vectors, positions=positions, panels=panels, cycles=cycles)
+        tile = Tile(lanes=lanes, vectors=vectors, positions=positions, panels=panels, cycles=0.0)
+        tile = replace(tile, halves_last=is_packed and _halves_last(product, target, tile))
+        yield replace(tile, cycles=estimate(panels) * _panel_cycles(product, target, tile))
 
 
-def _panel_cycles(product: WindowedProduct, target: Target, vectors: int, positions: int) -> float:
+def _halves_last(product: WindowedProduct, target: Target, tile: Tile) -> bool:
+    """Returns True if the last vector of a tile with constant weights can be a half."""
+    if any(isinstance(each, Extent) for each in (product.channels, product.positions, product.depth)):
+        return False
+    rest = product.channels - (tile.vectors - 1) * tile.lanes
+    return (
+        tile.panels == 1
+        and tile.vectors > 1
+        and tile.lanes >= _MIN_HALVED_LANES
+        and 0 < rest <= tile.lanes // 2
+        and product.positions >= _MIN_HALVED_POSITIONS
+        and product.weights.value.type is Scalar.FLOAT32
+        and target.has_fma
+    )
+
+
+def _panel_cycles(product: WindowedProduct, target: Target, tile: Tile) -> float:
+    vectors, positions = tile.vectors, tile.positions
     product = replace(product, rows=estimated(product.rows), columns=estimated(product.columns))
     rows = rows_of_tile(product, positions)
     if rows == 1:
@@ -135,7 +166,7 @@ def _panel_cycles(product: WindowedProduct, target: Target, vectors: int, positi
     cycles = 0.0
     for length, count in tiles:
         step = max(
-            length * vectors * each_product,
+            length * tile.own_vectors * each_product,
             (length + vectors) / 2,
             vectors * target.vector_bytes / _CACHE_BYTES_PER_CYCLE,
         )

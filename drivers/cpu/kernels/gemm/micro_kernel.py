@@ -1,6 +1,8 @@
 """Micro-kernel of FLOAT32 products: the loops that compute a register tile.
 
-For each term, the input of every position is broadcast and multiplied by vectors of weights.
+For each term, the input of every position is broadcast and multiplied by vectors of weights. Where
+at most half of the last vector's channels are not in the vector before it, only that half is
+multiplied (see `Tile.halves_last`), since some processors need two cycles for a whole vector.
 
 Window taps outside the image are skipped. For columns they are known for each position of a tile,
 because border tiles have their own instructions. Rows are only checked at run time if a tile lies
@@ -128,6 +130,10 @@ class FloatMicroKernel:
         self._code, self._product, self._tile, self._weights = code, product, tile, weights
         self._prefetches_inputs = prefetches_inputs
         self._vector, self._single = Vector(code, target, tile.lanes), Vector(code, target, 1)
+        #: The vectors of a position.
+        self._vectors = [self._vector] * tile.vectors
+        if tile.halves_last:
+            self._vectors[-1] = Vector(code, target, tile.lanes // 2)
         self._unrolled = max(1, min(_MAX_UNROLLED, _PRODUCTS_IN_LOOP // (tile.positions * tile.vectors)))
         # Prefetch size for every `_period` terms: one line, unless the panel needs more.
         most = max(self._unrolled, tiles * LINE_BYTES // weights.term_bytes)
@@ -171,13 +177,16 @@ class FloatMicroKernel:
         copies = max(1, min(self._unrolled, _ACCUMULATORS_IN_FLIGHT // count))
         panel, ahead = weights
         weights = address(self._code, panel, str(self._weights.scale_bytes)), ahead
-        zero = self._vector.number("float", 0)
-        first = [zero] * len(starts) if self._weights.scale_bytes else list(starts)
-        sums = first * shape.positions + [zero] * (copies - 1) * count
+        zeros = [v.number("float", 0) for v in self._vectors]
+        first = zeros if self._weights.scale_bytes else self._first_sums(starts)
+        sums = first * shape.positions + zeros * shape.positions * (copies - 1)
         sums = self._add_rows(shape, sums, source, weights, row)
         for copy in range(1, copies):
             for each in range(count):
-                sums[each] = self._vector.binary("fadd", "float", sums[each], sums[copy * count + each])
+                v = self._vectors[each % self._tile.vectors]
+                sums[each] = v.binary("fadd", "float", sums[each], sums[copy * count + each])
+        if self._tile.halves_last:
+            return self._whole_sums(sums[:count])
         if not self._weights.scale_bytes:
             return sums[:count]
         scales = self._loaded_scales(panel)
@@ -197,8 +206,36 @@ class FloatMicroKernel:
             for at in places
         ]
 
+    def _first_sums(self, starts: Sequence[str]) -> list[str]:
+        """Returns the initial sums of a position."""
+        if not self._tile.halves_last:
+            return list(starts)
+        half = self._tile.lanes // 2
+        return [*starts[:-1], self._chosen(starts[-1], starts[-1], range(half, 2 * half))]
+
+    def _whole_sums(self, sums: Sequence[str]) -> list[str]:
+        """Returns sums with whole last vectors, whose other half is in the vector before."""
+        vectors, lanes = self._tile.vectors, self._tile.lanes
+        first = int(self._product.channels) - (vectors - 1) * lanes
+        order = [*range(first, first + lanes // 2), *range(lanes, lanes + lanes // 2)]
+        found: list[str] = []
+        for start in range(0, len(sums), vectors):
+            found.extend(sums[start : start + vectors - 1])
+            half = sums[start + vectors - 1]
+            found.append(self._chosen(found[-1], self._vector.joined("float", [half, half]), order))
+        return found
+
+    def _chosen(self, first: str, second: str, lanes: Sequence[int]) -> str:
+        """Returns lanes of two vectors, numbered as one vector after the other."""
+        kind = self._vector.type("float")
+        order = ", ".join(f"i32 {lane}" for lane in lanes)
+        return self._code.value(
+            f"shufflevector {kind} {first}, {kind} {second}, <{len(lanes)} x i32> <{order}>"
+        )
+
     def _carried(self, sums: Sequence[str]) -> list[tuple[str, str]]:
-        return [(self._vector.type("float"), each) for each in sums]
+        types = [v.type("float") for v in self._vectors]
+        return [(types[number % len(types)], each) for number, each in enumerate(sums)]
 
     def _add_rows(
         self, shape: TileShape, sums: list[str], source: str, weights: tuple[str, str], row: str
@@ -296,12 +333,13 @@ class FloatMicroKernel:
         `first` holds the addresses of the first term's input and weights, and its number.
         """
         source, weights, before = first
+        sources = self._sources(source)
         code, unrolled = self._code, self._unrolled
         whole, is_open = count - count % unrolled, isinstance(count, Extent)
         done = 0
         if is_open or whole > unrolled:
             with code.loop("0", str(whole), self._carried(sums), step=unrolled, may_be_empty=is_open) as loop:
-                inner = address(code, source, multiple(code, loop.index, self._product.element_bytes))
+                inner = self._sources_at(sources, loop.index)
                 panel = address(code, weights, multiple(code, loop.index, self._weights.term_bytes))
                 results = list(loop.carried)
                 for term in range(unrolled):
@@ -313,31 +351,48 @@ class FloatMicroKernel:
         sums = list(sums)
         if is_open:
             with code.loop(str(whole), str(count), self._carried(sums), may_be_empty=True) as loop:
-                inner = address(code, source, multiple(code, loop.index, self._product.element_bytes))
+                inner = self._sources_at(sources, loop.index)
                 panel = address(code, weights, multiple(code, loop.index, self._weights.term_bytes))
                 loop.results = list(loop.carried)
                 self._add_term(shape, members, loop.results, inner, panel, 0, total(code, before, loop.index))
             return loop.results
         for term in range(done, count):
-            self._add_term(shape, members, sums, source, weights, term, before)
+            self._add_term(shape, members, sums, sources, weights, term, before)
         return sums
+
+    def _sources(self, source: str) -> tuple[str, ...]:
+        """Returns the address of the first input for vectors of each length.
+
+        To LLVM they differ, so that each of both products has a load of its own, which is a part of
+        its instruction. This is done for every other position: processors that multiply half a
+        vector in half the time reach their peak with it, and no processor is limited by loads.
+        """
+        return (source, opaque(self._code, source)) if self._tile.halves_last else (source,)
+
+    def _sources_at(self, sources: tuple[str, ...], term: str) -> tuple[str, ...]:
+        """Returns the addresses of a term's first input, given those of the first term."""
+        offset = multiple(self._code, term, self._product.element_bytes)
+        return tuple(address(self._code, each, offset) for each in sources)
 
     def _add_term(
         self,
         shape: TileShape,
         members: list[int],
         sums: list[str],
-        source: str,
+        sources: tuple[str, ...],
         weights: str,
         term: int,
         counter: str,
     ) -> None:
-        code, v, tile, product = self._code, self._vector, self._tile, self._product
+        code, tile, product, source = self._code, self._tile, self._product, sources[0]
         columns = []
-        for start in self._weights.vectors:
-            at = address(code, weights, str(term * self._weights.term_bytes + start))
+        for v, start in zip(self._vectors, self._weights.vectors, strict=True):
+            # Half a vector is the second one.
+            skipped = (tile.lanes - v.lanes) * self._weights.type.size_bytes
+            at = address(code, weights, str(term * self._weights.term_bytes + start + skipped))
             kind = v.type(stored(self._weights.type))
-            loaded = code.fresh(f"load {kind}, ptr {at}, align {self._weights.align}")
+            align = self._weights.align * v.lanes // tile.lanes
+            loaded = code.fresh(f"load {kind}, ptr {at}, align {max(1, align)}")
             if self._weights.scale_bytes:
                 whole = v.cast("sext", "i8", loaded, "i32")
                 loaded = v.cast("sitofp", "i32", whole, "float")
@@ -354,20 +409,26 @@ class FloatMicroKernel:
             prefetch(code, address(code, source, number, str(offset)))
         far = self._far_positions(source, shape.columns)
         base = (term % (len(sums) // (shape.positions * tile.vectors))) * shape.positions * tile.vectors
-        kind = stored(product.type)
         for member in members:
             row, column = divmod(member, shape.columns)
             offset = row * product.rows.stride * product.row_bytes + term * product.element_bytes
             if far:
-                at = address(code, far[column], str(offset))
+                places = [address(code, far[column], str(offset))]
             else:
                 step = product.columns.stride * product.pixel_bytes
-                at = address(code, source, str(offset + column * step))
-            loaded = code.fresh(f"load {kind}, ptr {at}, align {product.type.size_bytes}")
-            factor = v.splat("float", from_stored(self._single, product.type, loaded))
+                some = sources if member % 2 else sources[:1]
+                places = [address(code, each, str(offset + column * step)) for each in some]
+            inputs = [self._loaded_input(at) for at in places]
             for each, column_weights in enumerate(columns):
+                v = self._vectors[each]
+                factor = v.splat("float", inputs[0 if v is self._vector else -1])
                 at_sum = base + member * tile.vectors + each
                 sums[at_sum] = v.fma("float", factor, column_weights, sums[at_sum])
+
+    def _loaded_input(self, at: str) -> str:
+        kind, size = stored(self._product.type), self._product.type.size_bytes
+        loaded = self._code.fresh(f"load {kind}, ptr {at}, align {size}")
+        return from_stored(self._single, self._product.type, loaded)
 
     def _far_positions(self, source: str, count: int) -> list[str]:
         """Returns the addresses of a tile's columns, if their distance is known at run time only.

@@ -69,7 +69,7 @@ def routine(kernel: Kernel, product: WindowedProduct, target: Target) -> Routine
         target: the target of the code.
     """
     operand = product.weights
-    tile = choose_tile(product, target, has_padding=operand.value.constant is not None)
+    tile = choose_tile(product, target, is_packed=operand.value.constant is not None)
     weights_value = operand.value
     if operand.value.constant is not None:
         weights_value = _packed(product, operand.value.constant, tile, target)
@@ -149,7 +149,7 @@ def _new_routine(
         cost_ns=cost_ns(cycles, arguments),
         declarations=frozenset(code.declarations),
         scratch_bytes=scratch_bytes,
-        label=f"tiles of {tile.positions} positions and {tile.vectors} x {tile.lanes} channels",
+        label=f"tiles of {tile.positions} positions and {tile.own_vectors:g} x {tile.lanes} channels",
         operations=kernel.operations,
         units=writer.units,
     )

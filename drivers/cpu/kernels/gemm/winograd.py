@@ -152,7 +152,7 @@ def routine(kernel: Kernel, node: Convolution, target: Target) -> Routine | None
     plan = _plan(node, target)
     if plan is None or plan.weight_bytes > _MAX_WEIGHT_BYTES:
         return None
-    if plan.cycles > _MAX_RELATIVE_COST * choose_tile(product_of(node), target).cycles:
+    if plan.cycles > _MAX_RELATIVE_COST * choose_tile(product_of(node), target, is_packed=True).cycles:
         return None
     constant = node.weights.constant
     assert constant is not None  # noqa: S101 - implied by the plan

@@ -57,6 +57,24 @@ def test_borders(target: Target) -> None:
     check(cases, target)
 
 
+def test_half_vectors(target: Target) -> None:
+    """The last vector of sums is a half, for borders, several images, groups, and few terms."""
+    cases = [
+        windows((1, 6, 24, 20), (22, 3, 3, 20), pad=1),
+        windows((2, 5, 7, 18), (24, 3, 3, 18), pad=2, stride=2),
+        windows((1, 4, 33, 2), (17, 5, 5, 2), pad=6, dilation=3),
+        windows((1, 9, 5, 24), (48, 3, 3, 12), pad=1, groups=2),
+        windows((1, 1, 8, 3), (40, 1, 1, 3)),
+        windows((3, 4, 4, 5), (56, 1, 1, 5)),
+        windows((1, 1, 9, 150), (24, 1, 1, 150)),
+        windows((1, 2, 3, 8), (24, 1, 1, 8)),
+        windows((1, 6, 24, 20), (25, 3, 3, 20), pad=1),
+    ]
+    labels = [routine.label for routine in check(cases, target)]
+    halves = [float(label.split(" x ")[0].split()[-1]) % 1 for label in labels]
+    assert halves == ([0.5] * 7 + [0, 0] if target.lanes(4) == 16 else [0] * 9)
+
+
 def test_large_depthwise_images_are_computed_row_by_row(target: Target) -> None:
     check(
         [
