@@ -46,8 +46,11 @@ _FORM = Form(
 
 def _limits(call: Call) -> None:
     """Checks all limits and the IoU threshold."""
-    for name in ("detections", "classes_per_detection", "detections_per_class", "classes"):
+    for name in ("detections", "classes_per_detection", "classes"):
         call.scalar_in(name, 1)
+    # LiteRT ignores it otherwise, and files have 0 there.
+    if call.scalar("per_class"):
+        call.scalar_in("detections_per_class", 1)
     threshold = call.scalar("iou_threshold")
     if not 0 < threshold <= 1:
         raise BadData(f"{call.name('iou_threshold')} is {threshold:g}; more than 0 and at most 1 is expected")

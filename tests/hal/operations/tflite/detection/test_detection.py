@@ -124,7 +124,7 @@ def test_no_anchors() -> None:
     [
         {"detections": 0},
         {"classes_per_detection": -1},
-        {"detections_per_class": 0},
+        {"detections_per_class": 0, "per_class": True},
         {"classes": 2},
         {"iou_threshold": 0.0},
         {"iou_threshold": 1.5},
@@ -136,6 +136,14 @@ def test_no_anchors() -> None:
 def test_refuses_settings(changes: dict[str, Any]) -> None:
     with pytest.raises(BadData):
         evaluate(*(given(FLOAT32, v) for v in data(4)), **changes)
+
+
+def test_a_limit_for_each_class_only_matters_where_classes_are_apart() -> None:
+    values = [given(FLOAT32, v) for v in data(4)]
+    for limit in (0, -1):
+        found = evaluate(*values, detections_per_class=limit, per_class=False)
+        for ours, expected in zip(found, evaluate(*values, per_class=False), strict=True):
+            np.testing.assert_array_equal(ours, expected)
 
 
 def test_refuses_shapes() -> None:

@@ -42,9 +42,17 @@ def detector(options: dict[str, Any] | bytes) -> TfliteModel:
     return file
 
 
-@pytest.mark.parametrize("regular", [None, False, True])
-def test_detection_postprocess(path: Path, *, regular: bool | None) -> None:
-    options = OPTIONS if regular is None else {**OPTIONS, "use_regular_nms": regular}
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"use_regular_nms": True},
+        {"use_regular_nms": False},
+        {"use_regular_nms": False, "detections_per_class": 0},
+    ],
+)
+def test_detection_postprocess(path: Path, more: dict[str, Any]) -> None:
+    options = {**OPTIONS, **more}
     model = load_tflite(detector(options).write(path))
     assert [o.type for o in model.main.operations] == [OperationType.TFLITE_DETECTION_POSTPROCESS]
     scores = np.array([[[0.1, 0.8], [0.1, 0.9], [0.3, 0.7]]], np.float32)

@@ -35,6 +35,7 @@ def test_detections(kind: OperandType, *, per_class: bool) -> None:
         (7, 1, {"detections": 50, "classes_per_detection": 5}),
         (30, 0, {"detections_per_class": 3, "score_threshold": 0.9}),
         (1, 0, {"score_threshold": 2.0}),
+        *(() if per_class else [(30, 0, {"detections_per_class": 0})]),
     ):
         settings = scalars(*{**SETTINGS, **changes, "per_class": per_class}.values())
         arrays = (
