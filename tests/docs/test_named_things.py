@@ -119,4 +119,5 @@ def _variables_in_code() -> frozenset[str]:
         check=True,
     )
     # `tests/outside` makes these names from those of suites.
-    return frozenset((*found.stdout.split(), "NEURALD_QUANTIZER_CHECKOUT", "NEURALD_INTERPRETER_CHECKOUT"))
+    suites = ("INTERPRETER", "KERAS", "ONNX", "QUANTIZER")
+    return frozenset((*found.stdout.split(), *(f"NEURALD_{suite}_CHECKOUT" for suite in suites)))

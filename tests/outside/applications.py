@@ -28,6 +28,7 @@ NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "notes": ("basic_pitch",),
     "repositories": ("cv2", "matplotlib", "PIL"),
     "small_wake_words": ("ovos_ww_plugin_microwakeword", "pymicro_wakeword", "pymicro_features"),
+    "toolkits": ("teachable_machine_lite", "litert_precision_guard", "matplotlib", "PIL"),
     "wake_words": ("openwakeword", "wyoming_openwakeword"),
 }
 _FOLDER: Final = Path(__file__).with_name("programs")

@@ -2,12 +2,15 @@
 
     PYTHON tests/outside/run.py quantizer CHECKOUT     # google-ai-edge/ai-edge-quantizer
     PYTHON tests/outside/run.py interpreter CHECKOUT   # google-ai-edge/LiteRT
+    PYTHON tests/outside/run.py keras FOLDER           # keras-team/keras, or the package's folder
+    PYTHON tests/outside/run.py onnx CHECKOUT          # onnx/tensorflow-onnx
     PYTHON tests/outside/run.py models FOLDER          # all .tflite and .bin files below it
 
 PYTHON needs ai-edge-litert and neurald's dependencies; for `quantizer` also ai-edge-quantizer,
-pytest and absl-py, and for `interpreter` tensorflow-cpu. `--litert` runs the first two on LiteRT
-itself, to compare. `models` computes each file in LiteRT with and without XNNPACK, and lists those
-that neurald refuses or computes differently from both.
+pytest and absl-py, for `interpreter` and `keras` tensorflow-cpu, and for `onnx` also onnx,
+onnxruntime and parameterized. `--litert` runs a suite on LiteRT itself, to compare. `models`
+computes each file in LiteRT with and without XNNPACK, and lists those that neurald refuses or
+computes differently from both.
 
 The suites are not part of neurald: their checkouts come from the projects themselves.
 """
@@ -48,6 +51,21 @@ KEPT = (
     "ai_edge_quantizer/utils/tfl_interpreter_utils_test.py::TflUtilsSingleSignatureModelTest"
     "::test_get_tensor_name_to_content_map_fails_no_preserve_all_tensors",
 )
+#: Tests of tf2onnx that fail on LiteRT, too, with NumPy 2 and today's ONNX.
+STALE = (
+    "test_backend.py::BackendTests::test_equal_string",
+    "test_backend.py::BackendTests::test_onehot_rank0",
+)
+#: Its files with models of LiteRT.
+_ONNX = (
+    "test_backend.py",
+    "test_cond.py",
+    "test_einsum_ml.py",
+    "test_loops.py",
+    "test_tflite_postprocess.py",
+)
+#: Options of pytest. Those in the configurations of suites need plugins.
+_OWN_OPTIONS = ("-q", "-p", "no:xdist", "-p", "no:cacheprovider", "-o", "addopts=")
 #: A model that is not in every checkout of ai-edge-quantizer, and the tests that read it.
 LANGUAGE_MODEL = "ai_edge_quantizer/tests/models/test_tok_tfl_llm.litertlm"
 LANGUAGE_MODEL_TESTS = "ai_edge_quantizer/utils/litertlm_utils_test.py"
@@ -67,9 +85,32 @@ def run_quantizer(checkout: Path) -> int:
         left_out.append(f"--ignore={LANGUAGE_MODEL_TESTS}")
     sys.path.insert(0, str(checkout))
     os.chdir(checkout)
-    # The options of its own configuration need plugins. Some of its files have the same name.
-    options = ["-q", "-p", "no:xdist", "-o", "addopts=", "--import-mode=importlib", "--rootdir=."]
+    # Some of its files have the same name.
+    options = [*_OWN_OPTIONS, "--import-mode=importlib", "--rootdir=."]
     return int(pytest.main([*options, *left_out, "ai_edge_quantizer"]))
+
+
+def run_keras(folder: Path) -> int:
+    """Runs the tests of Keras that export models and compare LiteRT's results with Keras's."""
+    import pytest
+
+    os.environ["KERAS_BACKEND"] = "tensorflow"
+    return int(pytest.main([*_OWN_OPTIONS, str(folder / "keras/src/export/litert_test.py")]))
+
+
+def run_onnx(checkout: Path) -> int:
+    """Runs tests of tf2onnx on models of LiteRT.
+
+    They compare LiteRT's results with TensorFlow's and with ONNX Runtime's of the converted model.
+    """
+    import pytest
+
+    own = {"TF2ONNX_SKIP_TF_TESTS": "True", "TF2ONNX_SKIP_TFJS_TESTS": "True"}
+    os.environ.update(own, TF2ONNX_RUN_TFL_CONSISTENCY_TEST="True")
+    sys.path.insert(0, str(checkout))
+    os.chdir(checkout / "tests")
+    left_out = [f"--deselect=tests/{test}" for test in STALE]
+    return int(pytest.main([*_OWN_OPTIONS, *left_out, f"--rootdir={checkout}", *_ONNX]))
 
 
 def run_interpreter(checkout: Path) -> int:
@@ -147,7 +188,13 @@ def run_models(folder: Path) -> int:
     return 1 if problems else 0
 
 
-SUITES = {"interpreter": run_interpreter, "models": run_models, "quantizer": run_quantizer}
+SUITES = {
+    "interpreter": run_interpreter,
+    "keras": run_keras,
+    "models": run_models,
+    "onnx": run_onnx,
+    "quantizer": run_quantizer,
+}
 
 
 def main() -> int:

@@ -13,7 +13,12 @@ from outside.litert_data import write_models
 from outside.models import compare, difference
 
 _RUN = Path(__file__).with_name("run.py")
-_PACKAGES = {"quantizer": "ai_edge_quantizer", "interpreter": "tensorflow"}
+_PACKAGES = {
+    "interpreter": "tensorflow",
+    "keras": "keras",
+    "onnx": "parameterized",
+    "quantizer": "ai_edge_quantizer",
+}
 
 
 def test_models_for_the_interpreters_suite_are_the_same_in_litert() -> None:

@@ -1,7 +1,8 @@
 """Runs example programs of other projects' repositories, on a photo.
 
 They are TensorFlow's `label_image.py`, the detector of EdjeElectronics for the Raspberry Pi, the
-detector of Frigate, TensorFlow's pose estimation and LiteRT's `benchmark_litert_model.py`.
+detector of Frigate, TensorFlow's pose estimation, LiteRT's `benchmark_litert_model.py` and Coral's
+adapters, which write and read tensors through views.
 NEURALD_REPOSITORIES names a folder with checkouts of their repositories.
 """
 
@@ -10,7 +11,7 @@ import runpy
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import cv2
 import numpy as np
@@ -99,6 +100,43 @@ run(
     "b.json",
 )
 found["benchmarked"] = np.array(Path("b.json").exists())
+
+# What PyCoral has in native code only concerns its own devices, of which there is none.
+names = ("GetRuntimeVersion", "InvokeWithBytes", "InvokeWithDmaBuffer", "InvokeWithMemBuffer")
+names += ("ListEdgeTpus", "SetVerbosity", "SupportsDmabuf")
+sys.modules["pycoral.pybind"] = ModuleType("pycoral.pybind")
+sys.modules["pycoral.pybind._pywrap_coral"] = native = ModuleType("pycoral.pybind._pywrap_coral")
+vars(native).update(dict.fromkeys(names, print))
+sys.path.insert(0, str(REPOSITORIES / "pycoral"))
+from pycoral.adapters import classify, common, detect, segment
+from pycoral.utils import edgetpu
+
+try:
+    edgetpu.make_interpreter(str(MODELS / "ssd_mobilenet_v1_coco_uint8.tflite"))
+except (OSError, ValueError) as error:
+    found["no such device"] = np.array("libedgetpu.so.1" in str(error))
+
+
+def coral(name):
+    """Returns an interpreter that is ready, as `make_interpreter` does without a device."""
+    interpreter = edgetpu.tflite.Interpreter(str(MODELS / f"{name}.tflite"))
+    interpreter.allocate_tensors()
+    return interpreter
+
+
+photo = Image.open("photo.png")
+interpreter = coral("mobilenet_v1_0.25_224_fp32")
+common.set_input(interpreter, np.asarray(photo.resize(common.input_size(interpreter))) / 127.5 - 1)
+interpreter.invoke()
+found["Coral's classes"] = np.array(classify.get_classes(interpreter, 5))
+interpreter = coral("ssd_mobilenet_v1_coco_uint8")
+_, scale = common.set_resized_input(interpreter, photo.size, photo.resize)
+interpreter.invoke()
+found["Coral's objects"] = np.array([each.id for each in detect.get_objects(interpreter, 0.6, scale)])
+interpreter = coral("deeplabv3_257_fp32")
+common.set_input(interpreter, np.asarray(photo.resize(common.input_size(interpreter))) / 127.5 - 1)
+interpreter.invoke()
+found["Coral's mask"] = np.argmax(segment.get_output(interpreter), axis=-1)
 
 found["seconds"] = np.array(time.perf_counter() - start)
 np.savez(RESULTS, **found)
