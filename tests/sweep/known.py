@@ -232,7 +232,7 @@ DIFFERENT: tuple[Known, ...] = (
         operators=("BATCH_MATMUL",),
         forms=r"int(8|16) by channel",
         what="a constant with per-channel scales, and INT8 or INT16 data",
-        why="LiteRT multiplies everything by 0; neurald applies the scales.",
+        why="LiteRT multiplies everything by 0, and writes bytes to a FLOAT32 result; neurald applies the scales.",
     ),
     Known(
         operators=("BIDIRECTIONAL_SEQUENCE_LSTM",),

@@ -42,11 +42,15 @@ def _is_scaled_by_channel(graph: SubgraphBuilder, index: int) -> bool:
 def _multiply_reals(graph: SubgraphBuilder, operator: Operator, inputs: tuple[int, ...]) -> None:
     """Multiplies quantised matrices, one of which has a scale for each channel, as real numbers.
 
-    LiteRT multiplies by 0 instead.
+    LiteRT multiplies by 0 instead, or writes bytes to a result of real numbers.
     """
     first, second = (step(graph, OperationType.DEQUANTIZE, index) for index in inputs[:2])
+    result = graph.output(operator)
+    if not is_quantized(graph.operand(result)):
+        step(graph, OperationType.TFLITE_BATCH_MATMUL, first, second, *inputs[2:], result=result)
+        return
     product = step(graph, OperationType.TFLITE_BATCH_MATMUL, first, second, *inputs[2:])
-    step(graph, OperationType.QUANTIZE, product, result=graph.output(operator))
+    step(graph, OperationType.QUANTIZE, product, result=result)
 
 
 def _scaled_by_column(graph: SubgraphBuilder, index: int, *, is_turned: bool) -> int:

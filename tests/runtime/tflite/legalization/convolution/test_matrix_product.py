@@ -67,3 +67,25 @@ def test_a_matrix_with_several_scales(
     (result,) = run_references(load(*arguments, AdjY=adjoint), x)
     expected = (x @ matrix) * np.array(scales[:columns])
     np.testing.assert_allclose(result, expected, atol=0.02 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("is_real", [False, True])
+def test_batch_matmul_of_bytes_with_scales_by_channel(load: Load, *, is_real: bool) -> None:
+    """A converter may leave the result of quantised matrices as real numbers."""
+    first, second = random_bytes(2, 3, 4).astype(np.int8), random_bytes(2, 4, 5)
+    scales = np.array([0.5, 1, 2, 4, 8], np.float32)
+    model = load(
+        "BATCH_MATMUL",
+        (
+            shaped(2, 3, 4, type_="INT8", scale=0.25),
+            fixed(second, "INT8", scale=scales.tolist(), quantized_dimension=2),
+        ),
+        shaped(0, **({} if is_real else {"type_": "INT8", "scale": 2000.0})),
+        "BatchMatMulOptions",
+    )
+    (result,) = run_references(model, first)
+    expected = first.astype(np.float32) * 0.25 @ (second * scales)
+    if is_real:
+        np.testing.assert_allclose(result, expected, rtol=1e-6)
+    else:
+        np.testing.assert_allclose(result, np.clip(expected / 2000, -128, 127), atol=0.51)
