@@ -84,15 +84,24 @@ def sliding_window(call: Call, input_hw: Pair, kernel_hw: Pair) -> Window:
             padding. With implicit padding, it then has no positions.
         UnknownValue: a parameter is not known.
     """
-    axes = [_axis(call, axis, input_hw[axis], kernel_hw[axis]) for axis in (0, 1)]
+    scheme = call.padding_scheme if "padding_scheme" in call.binding.inputs else None
+    axes = [_axis(call, scheme, axis, input_hw[axis], kernel_hw[axis]) for axis in (0, 1)]
     stride, dilation, padding, output = zip(*axes, strict=True)
     return Window(kernel=kernel_hw, stride=stride, dilation=dilation, padding=padding, output=output)
 
 
-def _axis(call: Call, axis: int, size: int, kernel: int) -> tuple[int, int, Pair, int]:
-    """Returns stride, dilation, padding and number of output positions along one axis."""
-    name, along = call.binding.type.name, _AXES[axis]
-    is_implicit = "padding_scheme" in call.binding.inputs
+def _axis(
+    call: Call, scheme: PaddingScheme | None, axis: int, size: int, kernel: int
+) -> tuple[int, int, Pair, int]:
+    """Returns stride, dilation, padding and number of output positions along one axis.
+
+    Args:
+        call: the operation.
+        scheme: its implicit padding; None if its padding is explicit.
+        axis: 0 for height, 1 for width.
+        size, kernel: the lengths of image and window.
+    """
+    name, along, is_implicit = call.binding.type.name, _AXES[axis], scheme is not None
     for what, length, least in (("image", size, 0 if is_implicit else 1), ("window", kernel, 1)):
         if length < least:
             raise BadData(f"{name}: the {along} of the {what} is {length}; it must be at least 1")
@@ -100,9 +109,9 @@ def _axis(call: Call, axis: int, size: int, kernel: int) -> tuple[int, int, Pair
     dilated = f"dilation_{along}" in call.binding.inputs
     dilation = call.scalar_in(f"dilation_{along}", 1) if dilated else 1
     extent = (kernel - 1) * dilation + 1
-    if is_implicit:
-        head, tail = _implicit_padding(call.padding_scheme, size, extent, stride)
-        is_same = call.padding_scheme is PaddingScheme.SAME
+    if scheme is not None:
+        head, tail = _implicit_padding(scheme, size, extent, stride)
+        is_same = scheme is PaddingScheme.SAME
     else:
         # A window must not lie completely outside of the image.
         head, tail = (call.scalar_in(side, 0, extent - 1) for side in _SIDES[axis])

@@ -2,20 +2,22 @@
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from neurald.drivers.compiler.ir.extents.terms import (
     Atom,
     AtomKind,
     Polynomial,
     Relation,
-    TermScope,
     terms_of,
     without,
 )
 
+if TYPE_CHECKING:
+    from neurald.drivers.compiler.ir.extents.terms import TermScope
 
-def added(scope: TermScope, first: Any, second: Any, sign: int) -> Any:
+
+def added(scope: "TermScope", first: Any, second: Any, sign: int) -> Any:
     """Returns first + sign × second."""
     total = dict(terms_of(first))
     for product, factor in terms_of(second).items():
@@ -23,7 +25,7 @@ def added(scope: TermScope, first: Any, second: Any, sign: int) -> Any:
     return scope.extent(total)
 
 
-def multiplied(scope: TermScope, first: Any, second: Any) -> Any:
+def multiplied(scope: "TermScope", first: Any, second: Any) -> Any:
     """Returns first × second."""
     found: dict[tuple[Atom, ...], int] = {}
     for one, factor in terms_of(first).items():
@@ -33,7 +35,7 @@ def multiplied(scope: TermScope, first: Any, second: Any) -> Any:
     return scope.extent(found)
 
 
-def decided(scope: TermScope, difference: Any, relation: Relation) -> bool:
+def decided(scope: "TermScope", difference: Any, relation: Relation) -> bool:
     """Decides a relation to 0 for all sizes, or else guards it."""
     if not isinstance(difference, Polynomial):
         return bool(difference < 0 if relation is Relation.NEGATIVE else difference == 0)
@@ -46,7 +48,7 @@ def decided(scope: TermScope, difference: Any, relation: Relation) -> bool:
     return scope.guarded(difference, relation)
 
 
-def quotient(scope: TermScope, dividend: Any, divisor: Any) -> Any:
+def quotient(scope: "TermScope", dividend: Any, divisor: Any) -> Any:
     """Returns dividend // divisor in a canonical form."""
     if divisor < 0:
         return quotient(scope, -dividend, -divisor)
@@ -90,7 +92,7 @@ def _nested_quotient(rest: Any, divisor: Any) -> tuple[Any, int] | None:
     return inner.dividend + offset * inner.divisor, inner.divisor * divisor
 
 
-def remainder(scope: TermScope, dividend: Any, divisor: Any) -> Any:
+def remainder(scope: "TermScope", dividend: Any, divisor: Any) -> Any:
     """Returns dividend % divisor in a canonical form."""
     if divisor < 0:
         return -remainder(scope, -dividend, -divisor)
@@ -110,7 +112,7 @@ def remainder(scope: TermScope, dividend: Any, divisor: Any) -> Any:
     return common * _atom(scope, AtomKind.REMAINDER, rest, divisor) + offset
 
 
-def divided(scope: TermScope, dividend: Any, divisor: Any) -> tuple[Any, Any]:
+def divided(scope: "TermScope", dividend: Any, divisor: Any) -> tuple[Any, Any]:
     """Returns (whole, rest) with dividend = whole × divisor + rest."""
     terms = terms_of(dividend)
     if not isinstance(divisor, Polynomial):
@@ -143,7 +145,7 @@ def _is_below(rest: Any, divisor: Any) -> bool:
     return bool(low >= 0 and least > 0)
 
 
-def _reduced(scope: TermScope, rest: Any, divisor: Any) -> tuple[Any, Any, int, int]:
+def _reduced(scope: "TermScope", rest: Any, divisor: Any) -> tuple[Any, Any, int, int]:
     """Divides both by a common divisor g, where rest = g × (new rest) + offset and 0 <= offset < g.
 
     Returns the new rest and divisor, g and the offset.
@@ -158,7 +160,7 @@ def _reduced(scope: TermScope, rest: Any, divisor: Any) -> tuple[Any, Any, int, 
     return scope.extent(terms), smaller, common, offset
 
 
-def _atom(scope: TermScope, kind: AtomKind, dividend: Any, divisor: Any) -> Any:
+def _atom(scope: "TermScope", kind: AtomKind, dividend: Any, divisor: Any) -> Any:
     """Returns the extent of a quotient or remainder."""
     one, other = (each.key if isinstance(each, Polynomial) else str(each) for each in (dividend, divisor))
     sign = "/" if kind is AtomKind.QUOTIENT else "%"

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from enum import IntEnum
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
@@ -48,24 +48,27 @@ class Atom(Struct, eq=False):
 Terms = Mapping[tuple[Atom, ...], int]
 
 
-class TermScope(Protocol):
-    """The part of an `ExtentScope` that arithmetic needs."""
+if TYPE_CHECKING:
+    # Nothing asks for it when the program runs, and making a protocol takes long.
 
-    @property
-    def least(self) -> int:
-        """See `ExtentScope.least`."""
+    class TermScope(Protocol):
+        """The part of an `ExtentScope` that arithmetic needs."""
 
-    def extent(self, terms: Terms) -> Any:
-        """See `ExtentScope.extent`."""
+        @property
+        def least(self) -> int:
+            """See `ExtentScope.least`."""
 
-    def atom(self, key: str, make: Callable[[], Atom]) -> Atom:
-        """See `ExtentScope.atom`."""
+        def extent(self, terms: Terms) -> Any:
+            """See `ExtentScope.extent`."""
 
-    def range_of(self, symbol: int) -> tuple[int, int]:
-        """See `ExtentScope.range_of`."""
+        def atom(self, key: str, make: Callable[[], Atom]) -> Atom:
+            """See `ExtentScope.atom`."""
 
-    def guarded(self, extent: Any, relation: Relation) -> bool:
-        """See `ExtentScope.guarded`."""
+        def range_of(self, symbol: int) -> tuple[int, int]:
+            """See `ExtentScope.range_of`."""
+
+        def guarded(self, extent: Any, relation: Relation) -> bool:
+            """See `ExtentScope.guarded`."""
 
 
 class Polynomial:
@@ -185,7 +188,7 @@ def _common_atoms(terms: Terms) -> tuple[Atom, ...]:
     return tuple(common)
 
 
-def _range_of_sum(scope: TermScope, terms: Mapping[Any, int]) -> tuple[int, int]:
+def _range_of_sum(scope: "TermScope", terms: Mapping[Any, int]) -> tuple[int, int]:
     low = high = 0
     for product, factor in terms.items():
         smallest = largest = 1
@@ -198,7 +201,7 @@ def _range_of_sum(scope: TermScope, terms: Mapping[Any, int]) -> tuple[int, int]
     return low, high
 
 
-def _atom_range(scope: TermScope, atom: Atom) -> tuple[int, int]:
+def _atom_range(scope: "TermScope", atom: Atom) -> tuple[int, int]:
     if atom.kind is AtomKind.SYMBOL:
         return scope.range_of(atom.number)
     (low, high), (least, most) = (
