@@ -82,10 +82,12 @@ class ShortCut(Struct, frozen=True, kw_only=True, eq=False):
             is called with the arguments of the method, unless it is None.
         most_arguments: with more arguments, or with named ones, the method is called.
         subjects: what is called.
-        expected: what the function returns if it has succeeded; the method then returns None.
-            Without it, the method returns what the function returns, and is called if that is None.
+        expected: what the function returns if it has succeeded; the method then returns what
+            `answer` does. Without it, the method returns what the function returns, and is called
+            if that is None.
         finish: takes the object and what else the function returned. It returns `expected` if that
-            is a success, too, and otherwise does what the method does.
+            is a success, too, and otherwise does what the method does, and returns what that does.
+        answer: returns what the method returns after a success; None if that is None.
     """
 
     path: tuple[str, ...]
@@ -93,6 +95,7 @@ class ShortCut(Struct, frozen=True, kw_only=True, eq=False):
     subjects: Subjects
     expected: object = None
     finish: Callable[[Any, Any], object] | None = None
+    answer: Callable[[], object] | None = None
 
 
 class UnusualResults(Struct, frozen=True, kw_only=True, eq=False):
@@ -288,7 +291,7 @@ class PythonRecorder:
     def shortened(self, function: Callable[..., Any], short_cut: ShortCut) -> Callable[..., Any]:
         """Returns a function that takes a short cut; see `RecordedCalls`."""
         known, find = _KnownSubjects(short_cut.subjects), attrgetter(".".join(short_cut.path))
-        expected, finish = short_cut.expected, short_cut.finish
+        expected, finish, answer = short_cut.expected, short_cut.finish, short_cut.answer
 
         @wraps(function)
         def call(*arguments: Any, **named: Any) -> Any:
@@ -300,17 +303,23 @@ class PythonRecorder:
                 return function(*arguments)
 
             subject, note = known.of(instance)
+            finished: object = expected
 
             def subject_of(result: Any) -> int | None:
+                nonlocal finished
                 if expected is None:
                     return None if result is None else subject
-                is_good = result is expected or (finish is not None and finish(instance, result) is expected)
-                return subject if is_good else None
+                finished = result
+                if finish is not None and result is not expected:
+                    finished = finish(instance, result)
+                return subject if finished is expected else None
 
             result = self._made(lambda: short(*others), subject, note, subject_of, is_call=True)
-            if expected is not None:
+            if expected is None:
+                return function(*arguments) if result is None else result
+            if answer is None:
                 return None
-            return function(*arguments) if result is None else result
+            return answer() if finished is expected else finished
 
         return call
 

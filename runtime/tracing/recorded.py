@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from neurald.hal.cache.store import Miss
 from neurald.hal.execution.recorded_calls import CALL_BITS, PartOf, Subjects, UnusualResults
-from neurald.runtime.tracing.span import Recorder, Span, failure
+from neurald.runtime.tracing.span import STARTED, Recorder, Span, failure
 
 #: The name of a span; or a function that returns its name and details, from the arguments of the
 #: call and its result; or what finds them later, or if nothing was found.
@@ -235,7 +235,8 @@ def begun(recorder: Recorder, start: Callable[..., Any]) -> Callable[..., Any]:
             del note
             return recorder.beginnings.started(start_ns, end_ns, thread, call, compilation)
 
-        return recorder.subject_of("start to compute", executor, lambda: expand)
+        # Those of `repeated_runs.start` have another number.
+        return recorder.subject_of(f"{STARTED} in the background", executor, lambda: expand)
 
     return recorder.calls.recorded(start, Subjects(owner="_compilation", find=find), is_call=True)
 

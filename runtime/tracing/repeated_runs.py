@@ -11,9 +11,10 @@ from operator import call
 from typing import Any, Final
 
 from neurald.hal.execution.recorded_calls import ShortCut, Subjects
+from neurald.runtime.execution.background.event import Event
 from neurald.runtime.execution.program.executor import SimpleExecutor
-from neurald.runtime.tracing.recorded import NO_DETAILS, Later, Replace, recorded, step_call
-from neurald.runtime.tracing.span import ExpandCall, Recorder, Span
+from neurald.runtime.tracing.recorded import NO_DETAILS, Later, Replace, begun, recorded, step_call
+from neurald.runtime.tracing.span import STARTED, ExpandCall, Recorder, Span
 
 #: With more inputs the method itself is called.
 _MAX_ARGUMENTS = 1 << 10
@@ -60,6 +61,24 @@ def compute(recorder: Recorder, method: Callable[..., Any]) -> Callable[..., Any
         subjects=_repeated_calls(recorder, "compute", "_compilation"),
         expected=True,
         finish=finish,
+    )
+    return recorder.calls.shortened(full, short_cut)
+
+
+def start(recorder: Recorder, method: Callable[..., Any]) -> Callable[..., Any]:
+    """Records `Execution.start_compute`, also where that repeats a short computation at once."""
+    full = begun(recorder, method)
+
+    def finish(execution: Any, done: Any) -> object:
+        return True if done and execution._accepts(done) else full(execution)
+
+    short_cut = ShortCut(
+        path=("_short",),
+        most_arguments=1,
+        subjects=_repeated_calls(recorder, STARTED, "_compilation"),
+        expected=True,
+        finish=finish,
+        answer=Event.ended,
     )
     return recorder.calls.shortened(full, short_cut)
 

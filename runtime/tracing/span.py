@@ -24,6 +24,8 @@ from neurald.hal.registry import get_ready
 OTHER_HOST: Final = 1 << 32
 #: The detail `role` of spans of processes that are not daemons.
 SERVED_MODEL: Final = "served model"
+#: The name of spans of calls that begin an execution.
+STARTED: Final = "start to compute"
 #: Maximum number of spans of a trace that has kernels.
 MAX_SPANS: Final = 400_000
 #: Maximum number of records of a trace, each of a few spans; the oldest are dropped.
@@ -104,7 +106,7 @@ class Beginnings:
         """Makes the span of the call that began an execution, before that of its wait."""
         self._times_ns[call] = start, end
         details = {"_compilation": compilation}
-        return (Span("start to compute", "call", start, end, self._process, thread, call, details),)
+        return (Span(STARTED, "call", start, end, self._process, thread, call, details),)
 
     def awaited(self, start: int, end: int, thread: int, call: int, note: bytes) -> tuple[Span, ...]:
         """Makes the span of a wait for an event; see `ExpandCall`.

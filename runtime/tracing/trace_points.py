@@ -165,7 +165,7 @@ TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
         (_EXECUTION, "", "start_fenced", recorded("step", "launch the execution")),
         (_FENCED, "", "start_thread", handed_over("compute in the background")),
         (_FENCED, "", "_wait_for", recorded("step", "wait for the dependencies")),
-        (_EXECUTION, "Execution", "start_compute", begun),
+        (_EXECUTION, "Execution", "start_compute", repeated_runs.start),
         (_EXECUTION, "Execution", "start_compute_with_dependencies", begun),
         (_EXECUTION, "", "event_of", handed_over("compute in the background")),
         ("neurald.runtime.execution.background.event", "Event", "finish_by", finished_by_waiting),

@@ -626,19 +626,39 @@ was.good:
 answer:
   %to.drop = phi ptr [ %result, %is.expected ], [ %finished, %was.good ]
   call void @recorded.drop(ptr %table, ptr %to.drop)
+  %p.make.answer = getelementptr i8, ptr %record, i64 $ANSWER
+  %make.answer = load ptr, ptr %p.make.answer
+  %answers.none = icmp eq ptr %make.answer, null
+  br i1 %answers.none, label %answer.none, label %answer.made
+answer.none:
   %p.answer = getelementptr i8, ptr %table, i64 $NONE
-  %answer.object = load ptr, ptr %p.answer
-  call void @recorded.keep(ptr %table, ptr %answer.object)
+  %none.object = load ptr, ptr %p.answer
+  call void @recorded.keep(ptr %table, ptr %none.object)
+  br label %answered
+answer.made:
+  %made.object = call ptr @recorded.call(ptr %table, ptr %make.answer, ptr null, i64 0, ptr null)
+  %is.unmade = icmp eq ptr %made.object, null
+  br i1 %is.unmade, label %raise, label %answered
+answered:
+  %answer.object = phi ptr [ %none.object, %answer.none ], [ %made.object, %answer.made ]
   br label %store
 answer.only:
+  %p.has.answer = getelementptr i8, ptr %record, i64 $ANSWER
+  %has.answer = load ptr, ptr %p.has.answer
+  %returns.none = icmp eq ptr %has.answer, null
+  br i1 %returns.none, label %answer.only.none, label %answer.only.finished
+; What `finish` has done in the method's place.
+answer.only.finished:
+  ret ptr %finished
+answer.only.none:
   call void @recorded.drop(ptr %table, ptr %finished)
   %p.only = getelementptr i8, ptr %table, i64 $NONE
   %only = load ptr, ptr %p.only
   call void @recorded.keep(ptr %table, ptr %only)
   ret ptr %only
 store:
-  %stored.subject = phi i64 [ %subject, %check.unusual ], [ %subject, %compare.kind ], [ %unusual.subject, %have.answer ], [ %otherwise, %other.result ], [ %subject, %is.any ], [ %subject, %answer ]
-  %returned = phi ptr [ %result, %check.unusual ], [ %result, %compare.kind ], [ %result, %have.answer ], [ %result, %other.result ], [ %result, %is.any ], [ %answer.object, %answer ]
+  %stored.subject = phi i64 [ %subject, %check.unusual ], [ %subject, %compare.kind ], [ %unusual.subject, %have.answer ], [ %otherwise, %other.result ], [ %subject, %is.any ], [ %subject, %answered ]
+  %returned = phi ptr [ %result, %check.unusual ], [ %result, %compare.kind ], [ %result, %have.answer ], [ %result, %other.result ], [ %result, %is.any ], [ %answer.object, %answered ]
   %thread.number = ptrtoint ptr %thread to i64
   call void @recorded.put(ptr %table, i64 %start, i64 %end, i64 %thread.number, i64 %call.number, i64 %stored.subject)
   %note = load ptr, ptr %p.note

@@ -101,7 +101,8 @@ _MAX_ERROR: Final = "1000.0"
 #: Table; the function that is called, or what is called if there is no short cut; names of the
 #: attributes that lead to the function of the short cut (null without one), and most arguments of
 #: it; what that function returns if it has succeeded (null if anything but None), or what calls
-#: return that are recorded (null if anything), and what is called otherwise; number of what is
+#: return that are recorded (null if anything), what is called otherwise, and what makes the result
+#: of the method (null if that is None); number of what is
 #: called (-1 to ask), name of the attribute that has the owner of the key (null if it is the object
 #: itself), of the key, of the address of notes (null for none), slots, and what tells the number;
 #: what is called after an exception; whether it begins a call of the application; number of what
@@ -117,6 +118,7 @@ _RECORD: Final = (
     "MOST_ARGUMENTS",
     "EXPECTED",
     "FINISH",
+    "ANSWER",
     "SUBJECT",
     "OWNER_NAME",
     "KEY_NAME",
@@ -264,6 +266,7 @@ class NativeRecorder:
             MOST_ARGUMENTS=short_cut.most_arguments,
             EXPECTED=short_cut.expected,
             FINISH=short_cut.finish,
+            ANSWER=short_cut.answer,
             **_asking(short_cut.subjects),
             IS_CALL=1,
         )

@@ -197,6 +197,7 @@ class Model:
         self.executor = object()
         self.compilation = self
         self.latest: Callable[..., Any] | None = None
+        self.begin: Callable[..., Any] | None = None
         self.runs = self
 
     def run(self, *arguments: Any, **named: Any) -> Any:
@@ -255,6 +256,35 @@ def test_a_short_cut_that_returns_whether_it_has_succeeded(
     with pytest.raises(KeyError):
         model.run()
     assert finished == ["good", False, None, "error"]
+
+
+def test_a_short_cut_whose_method_returns_something(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers: list[object] = []
+
+    def answer() -> object:
+        if len(answers) == 2:
+            raise KeyError("no answer")
+        answers.append(object())
+        return answers[-1]
+
+    def finish(model: Model, result: Any) -> object:
+        return True if result == "good" else ("finished", result)
+
+    method = shortened(asked, ("latest",), expected=True, finish=finish, answer=answer)
+    monkeypatch.setattr(Model, "run", method)
+    model = Model()
+    assert model.run() == ("slow", (), {})
+    for result in (True, "good"):
+        model.latest = lambda result=result: result
+        assert model.run() is answers[-1]
+    assert [len(answers), len(asked.records)] == [2, 2]
+    model.latest = lambda: "bad"
+    assert model.run() == ("finished", "bad")
+    assert len(asked.records) == 2
+    model.latest = lambda: True
+    with pytest.raises(KeyError, match="no answer"):
+        model.run()
+    assert asked.state().call == 0
 
 
 def test_only_calls_that_return_what_is_expected_are_recorded(asked: Asked) -> None:
@@ -455,6 +485,17 @@ def test_nothing_is_leaked(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> Non
     part = PartOf(attribute="began_in", trace=1)
     waiting = asked.native.recorded(Event.wait, 1, is_call=False, expected=True, otherwise=2, part_of=part)
     event = Event(lambda: 3)
+    starting = asked.native.shortened(
+        Model.run,
+        ShortCut(
+            path=("begin",),
+            most_arguments=1,
+            subjects=Subjects(find=asked.subject),
+            expected=True,
+            finish=lambda *_: missing,
+            answer=lambda: argument,
+        ),
+    )
     missing = Model()
     unusual = UnusualResults(kind=Model, find=lambda found: 5 if found is missing else 1 // 0)
     looking = asked.native.recorded(lambda found: found, 3, is_call=True, unusual=unusual)
@@ -463,6 +504,8 @@ def test_nothing_is_leaked(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> Non
         looking(missing)
         with pytest.raises(ZeroDivisionError):
             looking(model)
+        for model.begin in (lambda: True, lambda: False):
+            starting(model)
         model.run(argument)
         model.run(argument, argument, argument)
         plain(argument, argument)
