@@ -94,10 +94,10 @@ def run_procedure(node: Procedure, inputs: Sequence[Array]) -> Array:
 
 def _rescaled_product(algorithm: RescaledProduct, factors: Array) -> Array:
     product = factors[0].astype(np.int64)
-    rounding, limits = (1 << algorithm.bits) >> 1, np.iinfo(np.int32)
+    rounding = (1 << algorithm.bits) >> 1
     for factor in [*factors[1:].astype(np.int64), 1]:
         scaled = product * factor * algorithm.multiplier + rounding
-        product = np.clip(scaled >> algorithm.bits, limits.min, limits.max)
+        product = (scaled >> algorithm.bits).astype(np.int32).astype(np.int64)
     return np.asarray(product, np.int32)
 
 

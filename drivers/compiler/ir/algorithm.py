@@ -180,8 +180,8 @@ class RescaledProduct(Struct, frozen=True, kw_only=True):
     products of the columns.
 
     Attributes:
-        multiplier, bits: a rescaled product is (product × multiplier) / 2^bits, rounded to nearest,
-            halves up, and clamped to 32 bits. The multiplier has at most 15 bits; there are 1 to 62
+        multiplier, bits: a rescaled product is the low 32 bits of (product × multiplier) / 2^bits,
+            rounded to nearest, halves up. The multiplier has at most 15 bits; there are 1 to 62
             bits.
     """
 

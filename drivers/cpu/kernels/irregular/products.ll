@@ -1,14 +1,14 @@
 ; Multiplies the rows of %a1, and rescales after each step; a work item has $LANES columns. Products
 ; that are all 0 stay so.
 
-; Returns products of numbers of 32 bits, divided by 2^$BITS, rounded and clamped to 32 bits.
+; Returns the low 32 bits of products of numbers of 32 bits, divided by 2^$BITS and rounded.
 define internal <$LANES x i64> @${KERNEL}_rescaled(<$LANES x i64> %one, <$LANES x i64> %other) nounwind alwaysinline {
   %scaled = mul <$LANES x i64> %one, %other
   %rounded = add <$LANES x i64> %scaled, splat (i64 $ROUNDING)
   %divided = ashr <$LANES x i64> %rounded, splat (i64 $BITS)
-  %high = call <$LANES x i64> @llvm.smin.v${LANES}i64(<$LANES x i64> %divided, <$LANES x i64> splat (i64 2147483647))
-  %low = call <$LANES x i64> @llvm.smax.v${LANES}i64(<$LANES x i64> %high, <$LANES x i64> splat (i64 -2147483648))
-  ret <$LANES x i64> %low
+  %low = trunc <$LANES x i64> %divided to <$LANES x i32>
+  %wide = sext <$LANES x i32> %low to <$LANES x i64>
+  ret <$LANES x i64> %wide
 }
 
 define void @$KERNEL($PARAMETERS) nounwind {

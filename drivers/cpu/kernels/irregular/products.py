@@ -34,16 +34,11 @@ def routine(kernel: Kernel, node: Procedure, algorithm: RescaledProduct) -> Rout
         ROUNDING=(1 << algorithm.bits) >> 1,
         BITS=algorithm.bits,
     )
-    kind = f"v{lanes}i64"
-    vector = f"<{lanes} x i64>"
     return Routine(
         text=text,
         arguments=arguments,
         work_items=blocks,
         cost_ns=cost_ns(blocks * count * _STEP_CYCLES, arguments),
-        declarations=frozenset(
-            f"declare {vector} @llvm.{name}.{kind}({vector}, {vector})" for name in ("smax", "smin")
-        ),
         label=f"{width} products of {count} quantised values",
         operations=kernel.operations,
     )

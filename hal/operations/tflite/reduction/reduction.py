@@ -136,15 +136,16 @@ def product_multiplier(count: int, operand: Operand, output: Operand) -> tuple[i
 
 
 def _rescaled(values: Array, multiplier: int, right: int) -> Array:
-    """Multiplies, divides by 2^right, rounds to nearest and clamps to 32 bits.
+    """Multiplies, divides by 2^right, rounds to nearest and keeps the low 32 bits, as TFLite does.
 
-    `values` have up to 48 bits.
+    `values` have up to 48 bits. If `right` is not positive, which TFLite does not define, what
+    exceeds 32 bits is clamped.
     """
-    limits = -1 << 31, (1 << 31) - 1
     if right <= 0:
+        limits = -1 << 31, (1 << 31) - 1
         return np.clip(values * (multiplier * 2.0**-right), *limits).astype(np.int64)
     bits = min(right, 62)
-    return np.asarray(np.clip((values * multiplier + ((1 << bits) >> 1)) >> bits, *limits))
+    return ((values * multiplier + ((1 << bits) >> 1)) >> bits).astype(np.int32).astype(np.int64)
 
 
 def _reduce(function: np.ufunc, start: Callable[[Array], float] | None = None) -> Callable[..., Array]:

@@ -173,7 +173,8 @@ def _product(call: Call, builder: Builder) -> tuple[Value, ...]:
         product = factor(0)
         for number in range(1, count + 1):
             following = product * factor(number) if number < count else product
-            product = clamp((following * multiplier + ((1 << bits) >> 1)) >> bits, *_INT32)
+            rescaled = (following * multiplier + ((1 << bits) >> 1)) >> bits
+            product = rescaled.to(Scalar.INT32).to(Scalar.INT64)
         return saturate(product + output.zero_point, output)
 
     return (builder.compute(shape, body),)

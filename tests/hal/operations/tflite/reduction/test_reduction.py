@@ -1,3 +1,5 @@
+import ctypes
+import math
 from typing import Any
 
 import numpy as np
@@ -77,6 +79,32 @@ def test_quantized_products(operand_type: OperandType, zeros: tuple[int, int]) -
     expected = np.clip(real / 0.25 + zeros[1], limits.min, limits.max)
     # Every step rounds.
     assert np.abs(result - expected).max() <= 2 + 0.02 * np.abs(real).max()
+
+
+@sweep(("operand_type", "zero"), [(INT8, 2), (INT16, 0)])
+@sweep("count", [4, 16, 80])
+def test_quantized_products_that_overflow_keep_their_low_bits(
+    operand_type: OperandType, zero: int, count: int
+) -> None:
+    scale = 0.25
+    stored = np.random.default_rng(count).integers(-100, 101, (count, 50))
+    output = wanted(operand_type, scale, zero)
+    result = evaluate(
+        PROD, arguments(given(operand_type, stored, scale, zero), (0,), PROD, keep=False), output
+    )
+    # TFLite's product of a 64-bit number with a multiplier of 15 bits is converted to 32 bits.
+    mantissa, exponent = math.frexp(scale / scale ** (1 / count))
+    multiplier, shift = (round(mantissa * 2**31) + 2**15) >> 16, 15 - exponent
+    limits = np.iinfo(operand_type.dtype.name)
+    overflows = False
+    for column, found in zip((stored - zero).T.tolist(), result.tolist(), strict=True):
+        product = column[0]
+        for factor in [*column[1:], 1]:
+            exact = (product * factor * multiplier + (1 << (shift - 1))) >> shift
+            product = ctypes.c_int32(exact).value
+            overflows |= product != exact
+        assert found == min(max(product + zero, limits.min), limits.max)
+    assert overflows == (count > 4)
 
 
 def test_extremes_are_copied_unchanged() -> None:

@@ -58,6 +58,15 @@ def test_quantized_values(kind: OperandType, axes: tuple[int, ...]) -> None:
         expect_same(OperationType.TFLITE_REDUCE_PROD, [*inputs, *scalars(False)], output)
 
 
+@sweep("kind", STORED)
+@sweep("count", [16, 60, 70])
+def test_quantized_products_that_overflow(kind: OperandType, count: int) -> None:
+    zero_point = 0 if kind is OperandType.TENSOR_QUANT16_SYMM else 9
+    source = given(kind, stored_values(generator, kind, (4, count)), 0.25, zero_point)
+    output = wanted(kind, 0.25, zero_point)
+    expect_same(OperationType.TFLITE_REDUCE_PROD, [source, ints(1), *scalars(False)], output)
+
+
 def test_mean_of_no_elements() -> None:
     for kind in (OperandType.TENSOR_FLOAT32, *WHOLE, *STORED):
         values = given(kind, np.zeros((3, 0)), 1.0 if kind in STORED else 0.0)
