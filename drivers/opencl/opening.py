@@ -3,7 +3,7 @@
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 
 import numpy as np
@@ -15,6 +15,7 @@ from neurald.drivers.compiler.ir.extents.scope import ExtentScope
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.drivers.compiler.memory.buffer_assignment import BufferAssignment, assign_buffers
+from neurald.drivers.compiler.memory.buffer_location import Base
 from neurald.drivers.compiler.memory.open_numbering import OpenNumbering
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.program_text import KernelTexts, kernel_name
@@ -37,7 +38,7 @@ _LOG = logging.getLogger(__name__)
 
 #: An array, or an element, at an extent. Arrays in generated code have known lengths.
 _ARRAY = re.compile(r"\w+ \w+\[[^\]]*\bextent\d")
-#: How many candidates of a kernel are tried for open lengths.
+#: Maximum number of candidates of a kernel that are tried for open lengths.
 _MAX_CANDIDATES = 8
 #: Names the attempt to compute parts of concatenations in place; those of kernels are their
 #: numbers.
@@ -82,25 +83,17 @@ def compile_open(
     scope, symbolic = open_shapes(model, input_shapes)
     if not scope.symbols:
         return None
-    attempts: ExtentAttempts[int] = ExtentAttempts()
-    compiled = None
+    compiler = _OpenCompiler(
+        model=model,
+        facts=facts,
+        precision=precision or preferred_precision(facts),
+        is_fused=is_fused,
+        kernel_set=kernel_set,
+        require_wanted=require_wanted,
+    )
     try:
-        while compiled is None:
-            failed = len(attempts.failed)
-            compiled = _attempted(
-                model,
-                scope,
-                symbolic,
-                facts,
-                precision or preferred_precision(facts),
-                is_fused,
-                kernel_set,
-                require_wanted,
-                attempts,
-            )
-            if len(attempts.failed) > failed:
-                compiled = None
-                scope, symbolic = open_shapes(model, input_shapes)
+        while (compiled := compiler.attempt(scope, symbolic)) is None:
+            scope, symbolic = open_shapes(model, input_shapes)
     except (Error, MemoryError):
         raise
     except Exception as error:
@@ -116,94 +109,100 @@ def compile_open(
     return compiled
 
 
-def _attempted(
-    model: Model,
-    scope: ExtentScope,
-    symbolic: Mapping[int, Shape],
-    facts: DeviceFacts,
-    precision: Precision,
-    is_fused: bool,
-    kernel_set: KernelSet,
-    require_wanted: Callable[[str], None],
-    attempts: ExtentAttempts[int],
-) -> CompiledOpen:
-    """Compiles a model for extents. The result is only valid if no attempt failed."""
-    lowered = lowered_graph(
-        model,
-        symbolic,
-        facts,
-        precision,
-        kernel_set=kernel_set,
-        require_wanted=require_wanted,
-        scope=scope,
-    )
-    values = [*lowered.inputs, *(node.output for node in lowered.nodes)]
-    graph = fused_graph(
-        lowered,
-        facts,
-        precision,
-        is_fused=is_fused,
-        kernel_set=kernel_set,
-        equal=EqualKernels(),
-        join=lambda fused: attempts.make(scope, _JOINING, lambda: joined(fused)) or fused,
-    )
-    chosen = []
-    for number, kernel in enumerate(graph.kernels):
-        if kernel.output.count:
-            require_wanted("before the code of a kernel for open lengths")
-            source = None
-            if kernel_set is not KernelSet.GENERIC:
-                source = _fast(kernel, number, facts, scope, precision, attempts)
-            chosen.append((kernel, source or reads_extents(render(kernel), scope)))
-    alignment = max(ALIGNMENT, facts.alignment_bytes)
-    assignment = assign_buffers(graph, [source.arguments for _, source in chosen], alignment=alignment)
-    counts = dict.fromkeys(each.count for each in (*values, *assignment.spans))
-    return _assembled(model, assignment, chosen, counts, facts, scope, alignment)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _OpenCompiler:
+    """Compiles a model for extents, again until everything that is attempted succeeds.
+
+    Attributes:
+        model, facts, precision, is_fused, kernel_set, require_wanted: see `compile_open`.
+        attempts: what has failed, and is not attempted again.
+    """
+
+    model: Model
+    facts: DeviceFacts
+    precision: Precision
+    is_fused: bool
+    kernel_set: KernelSet
+    require_wanted: Callable[[str], None]
+    attempts: ExtentAttempts[int] = field(default_factory=ExtentAttempts)
+
+    def attempt(self, scope: ExtentScope, symbolic: Mapping[int, Shape]) -> CompiledOpen | None:
+        """Compiles the model for shapes with extents; returns None if it must be repeated."""
+        failed = len(self.attempts.failed)
+        lowered = lowered_graph(
+            self.model,
+            symbolic,
+            self.facts,
+            self.precision,
+            kernel_set=self.kernel_set,
+            require_wanted=self.require_wanted,
+            scope=scope,
+        )
+        values = [*lowered.inputs, *(node.output for node in lowered.nodes)]
+        graph = fused_graph(
+            lowered,
+            self.facts,
+            self.precision,
+            is_fused=self.is_fused,
+            kernel_set=self.kernel_set,
+            equal=EqualKernels(),
+            join=lambda fused: self.attempts.make(scope, _JOINING, lambda: joined(fused)) or fused,
+        )
+        chosen = [
+            (kernel, self._source(kernel, number, scope))
+            for number, kernel in enumerate(graph.kernels)
+            if kernel.output.count
+        ]
+        alignment = max(ALIGNMENT, self.facts.alignment_bytes)
+        assignment = assign_buffers(graph, [source.arguments for _, source in chosen], alignment=alignment)
+        counts = dict.fromkeys(each.count for each in (*values, *assignment.spans))
+        opened, uses = _launches(self.model, assignment, chosen, counts, scope, alignment)
+        if len(self.attempts.failed) > failed:
+            return None
+        return CompiledOpen(
+            opened=opened,
+            constants=assignment.constants,
+            kernels=KernelTexts(uses=uses, has_fp64=self.facts.has_fp64),
+        )
+
+    def _source(self, kernel: Kernel, number: int, scope: ExtentScope) -> Source:
+        self.require_wanted("before the code of a kernel for open lengths")
+        fast = None if self.kernel_set is KernelSet.GENERIC else self._fast(kernel, number, scope)
+        return fast or reads_extents(render(kernel), scope)
+
+    def _fast(self, kernel: Kernel, number: int, scope: ExtentScope) -> Source | None:
+        """Returns the most promising fast source of a kernel for open lengths, or None."""
+        relaxed = self.precision is Precision.F16
+
+        def make() -> Source | None:
+            for found in islice(candidates(kernel, self.facts, relaxed=relaxed), _MAX_CANDIDATES):
+                if found.workspace_bytes or found.adds or found.is_retargeted:
+                    continue
+                opened = reads_extents(found, scope)
+                if not _ARRAY.search(opened.text):
+                    return opened
+            return None
+
+        try:
+            return self.attempts.make(scope, number, make)
+        except (Error, MemoryError):
+            raise
+        except Exception as error:
+            _LOG.debug("no fast kernel for open lengths: %s: %s", type(error).__name__, error, exc_info=error)
+            return None
 
 
-def _fast(
-    kernel: Kernel,
-    number: int,
-    facts: DeviceFacts,
-    scope: ExtentScope,
-    precision: Precision,
-    attempts: ExtentAttempts[int],
-) -> Source | None:
-    """Returns the most promising fast source of a kernel for open lengths, or None."""
-
-    def make() -> Source | None:
-        for found in islice(candidates(kernel, facts, relaxed=precision is Precision.F16), _MAX_CANDIDATES):
-            if found.workspace_bytes or found.adds or found.is_retargeted:
-                continue
-            opened = reads_extents(found, scope)
-            if not _ARRAY.search(opened.text):
-                return opened
-        return None
-
-    try:
-        return attempts.make(scope, number, make)
-    except (Error, MemoryError):
-        raise
-    except Exception as error:
-        _LOG.debug("no fast kernel for open lengths: %s: %s", type(error).__name__, error, exc_info=error)
-        return None
-
-
-def _assembled(
+def _launches(
     model: Model,
     assignment: BufferAssignment,
     chosen: Sequence[tuple[Kernel, Source]],
     counts: Iterable[int],
-    facts: DeviceFacts,
     scope: ExtentScope,
     alignment: int,
-) -> CompiledOpen:
-    graph, open_numbers = assignment.graph, OpenNumbering(assignment, scope)
+) -> tuple[OpenLaunches, tuple[tuple[Source, tuple[Base, ...]], ...]]:
+    """Returns the launches of a model's kernels, and their sources with the bases of arguments."""
+    open_numbers = OpenNumbering(assignment, scope)
     program = open_numbers.program
-    zeros = -(-assignment.arena_bytes // alignment) * alignment
-    statuses = sum(1 for kernel, _ in chosen if kernel.requirements)
-    zeros_bytes = -(-max(SYNC_BYTES, FLAGS + 4 * (1 + statuses)) // ALIGNMENT) * ALIGNMENT
-
     calls, opened, uses = [], [], []
     status = 0
     for kernel, source in chosen:
@@ -232,8 +231,38 @@ def _assembled(
             )
         )
         uses.append((source, bases))
+    template = _template(model, assignment, calls, status, alignment)
+    names = open_numbers.names([message for call in calls for message in call.messages])
+    values = open_numbers.values()
+    numbered_counts = tuple(program.number(count) for count in counts if isinstance(count, Extent))
+    inputs = open_numbers.ports(assignment.graph.inputs, [len(port.dimensions) for port in template.inputs])
+    outputs = open_numbers.ports(
+        assignment.graph.outputs, [len(port.dimensions) for port in template.outputs]
+    )
+    launches = OpenLaunches(
+        # Guards are complete only now.
+        program=program.result(),
+        symbols=open_numbers.symbols(),
+        values=values,
+        inputs=inputs,
+        outputs=outputs,
+        template=template,
+        calls=tuple(opened),
+        counts=numbered_counts,
+        alignment=alignment,
+        names=names,
+    )
+    return launches, tuple(uses)
+
+
+def _template(
+    model: Model, assignment: BufferAssignment, calls: Sequence[KernelCall], statuses: int, alignment: int
+) -> Executable:
+    """Returns the executable of the example's lengths; the zeros lie behind its arena."""
     inputs, outputs = assignment.ports(model)
-    executable = Executable(
+    zeros = -(-assignment.arena_bytes // alignment) * alignment
+    zeros_bytes = -(-max(SYNC_BYTES, FLAGS + 4 * (1 + statuses)) // ALIGNMENT) * ALIGNMENT
+    return Executable(
         calls=tuple(calls),
         inputs=inputs,
         outputs=outputs,
@@ -242,26 +271,4 @@ def _assembled(
         unshared_bytes=assignment.unshared_bytes,
         zeros=zeros,
         zeros_bytes=zeros_bytes,
-    )
-    names = open_numbers.names([message for call in calls for message in call.messages])
-    values = open_numbers.values()
-    numbered_counts = tuple(program.number(count) for count in counts if isinstance(count, Extent))
-    open_inputs = open_numbers.ports(graph.inputs, [len(port.dimensions) for port in inputs])
-    open_outputs = open_numbers.ports(graph.outputs, [len(port.dimensions) for port in outputs])
-    return CompiledOpen(
-        opened=OpenLaunches(
-            # Guards are complete only now.
-            program=program.result(),
-            symbols=open_numbers.symbols(),
-            values=values,
-            inputs=open_inputs,
-            outputs=open_outputs,
-            template=executable,
-            calls=tuple(opened),
-            counts=numbered_counts,
-            alignment=alignment,
-            names=names,
-        ),
-        constants=assignment.constants,
-        kernels=KernelTexts(uses=tuple(uses), has_fp64=facts.has_fp64),
     )

@@ -62,7 +62,7 @@ class Sandbox:
 
     @property
     def state(self) -> str:
-        """Returns "full", "partial" if parts are missing, or "off" if nothing is restricted."""
+        """The word "full", "partial" if parts are missing, or "off" if nothing is restricted."""
         if not self.parts:
             return "off"
         return "partial" if self.missing else "full"
@@ -122,23 +122,14 @@ def enter(
     if mode is SandboxMode.OFF:
         return Sandbox(mode=mode)
     version = landlock.version()
-    has_seccomp = seccomp.is_available()
-    parts = ["no_new_privs", "rlimits"]
-    if capabilities.is_available():
-        parts.append(_CAPABILITIES)
-    parts += (name for since, name in LANDLOCK_PARTS if since <= version)
-    if has_seccomp:
-        parts.append(_SECCOMP)
-    if not is_own_process or not _is_alone():
-        parts = []
-    sandbox = Sandbox(mode=mode, parts=tuple(parts))
+    sandbox = Sandbox(mode=mode, parts=_available_parts(version) if is_own_process and _is_alone() else ())
     if mode is SandboxMode.FULL and sandbox.missing:
-        cause = "this kernel lacks them" if parts else "this process does more than serve a driver"
+        cause = "this kernel lacks them" if sandbox.parts else "this process does more than serve a driver"
         raise BadState(
             f"--sandbox full: unavailable: {', '.join(sandbox.missing)}, since {cause}; the full sandbox "
             "requires Linux 6.12 on x86-64 or 64-bit Arm. --sandbox auto uses the parts that are available"
         )
-    if not parts:
+    if not sandbox.parts:
         return sandbox
     sockets = daemon_directory(addresses[0])
     writable = [*make_writable_paths(addresses[0]), *writable]
@@ -164,9 +155,9 @@ def enter(
                 listable=[*listable_paths(), *listable],
                 emptied=[own.parent],
             )
-        if has_seccomp:
+        if _SECCOMP in sandbox.parts:
             seccomp.forbid(tcp=bool(ports))
-        if _CAPABILITIES in parts:
+        if _CAPABILITIES in sandbox.parts:
             # Last, since some of the above needs them.
             capabilities.drop_capabilities()
     except BadState:
@@ -176,6 +167,17 @@ def enter(
         sandbox.remove_temporary_files()
         raise BadState(_REFUSED.format(error)) from None
     return sandbox
+
+
+def _available_parts(version: int) -> tuple[str, ...]:
+    """Returns the members of `ALL_PARTS` that the kernel has, with this version of Landlock."""
+    parts = ["no_new_privs", "rlimits"]
+    if capabilities.is_available():
+        parts.append(_CAPABILITIES)
+    parts += (name for since, name in LANDLOCK_PARTS if since <= version)
+    if seccomp.is_available():
+        parts.append(_SECCOMP)
+    return tuple(parts)
 
 
 def _is_alone() -> bool:
