@@ -78,6 +78,7 @@ def test_right_sequences() -> None:
         ([step(0, 1), step(1, 2, 3)], "operation 1 ADD is in more than one step"),
         ([step(0, 1), step(2, 3, 4)], "there is no operation 4"),
         ([step(0, 1, 2, -1)], "there is no operation -1"),
+        ([step(0, 1), step(2, 3, number=1)], "operation 2 ADD is in more than one step"),
     ],
 )
 def test_wrong_sequences(groups: list[StepGroup], words: str) -> None:
@@ -96,6 +97,8 @@ def test_long_sequences() -> None:
         check_groups(subject, [step(*everything)])
     with pytest.raises(OpFailed, match="operation 8 ADD is in more than one step"):
         check_groups(subject, [step(*range(9), *range(8, 150))])
+    with pytest.raises(OpFailed, match="operation 70 ADD is in more than one step"):
+        check_groups(subject, [step(*range(70)), step(*range(70, 150), number=1)])
     with pytest.raises(OpFailed, match="operation 149 is in no step"):
         check_groups(subject, [step(*range(149))])
     for wrong in (150, -1, 1 << 70):
