@@ -139,7 +139,8 @@ def instance(value: object, expected: type[_T], what: str) -> _T:
         WrongType: it is of another class.
     """
     if not isinstance(value, expected):
-        raise WrongType(f"{what} is {shown(value)}; a {expected.__name__} is expected")
+        kind = "bytes are" if expected is bytes else f"a {expected.__name__} is"
+        raise WrongType(f"{what} is {shown(value)}; {kind} expected")
     return value
 
 

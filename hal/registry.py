@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
+from neurald.hal.api_arguments import shown
 from neurald.hal.device import Device
 from neurald.hal.errors import BadData, Error, UnavailableDevice
 from neurald.hal.process.activation import OTHER_SOCKETS, is_served
@@ -141,7 +142,7 @@ def _factory(driver: str) -> tuple[ModuleType, Callable[[], Any]]:
     for part in name.split("."):
         factory = getattr(factory, part)
     if not callable(factory):
-        raise BadData(f"driver {place} is a {type(factory).__name__}; a factory function is expected")
+        raise BadData(f"driver {place} is {shown(factory)}; a function that returns a device is expected")
     return module, cast(Callable[[], Any], factory)
 
 

@@ -13,7 +13,7 @@ from neurald.hal.model.model import Model
 from neurald.hal.model.types import Preference, Priority
 from neurald.runtime.compilation import Compilation
 from neurald.runtime.compilation_builder import CompilationBuilder
-from neurald.runtime.plan.prepared_step import CacheOutcome, PreparationReport
+from neurald.runtime.plan.prepared_step import NOTHING_TO_CACHE, CacheOutcome, PreparationReport
 from neurald.runtime.plan.startup import Startup
 
 
@@ -38,6 +38,11 @@ class WarmedStep(Struct, frozen=True, kw_only=True):
     cold_ms: float | None
     warm_ms: float | None
     key: str
+
+    @property
+    def is_uncached(self) -> bool:
+        """True if the step was compiled, but later compilations have to compile it again."""
+        return self.cold_ms is not None and self.warm_ms is None and self.reason != NOTHING_TO_CACHE
 
 
 def warm(

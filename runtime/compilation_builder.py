@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from neurald.hal.api_arguments import file_path, instance, integer, member, number, shown, time_limit
 from neurald.hal.device import MAX_THREADS, Device, PrepareOptions
-from neurald.hal.errors import BadData, BadState, Error, UnexpectedNull
+from neurald.hal.errors import BadData, BadState, Error, UnexpectedNull, WrongType
 from neurald.hal.model.extension import AttributeUse
 from neurald.hal.model.extension_attribute import AttributeValue
 from neurald.hal.model.model import Model
@@ -167,15 +167,20 @@ class CompilationBuilder(Unpicklable):
 
         Raises:
             BadData: the token has another length, or the directory name is not valid.
+            WrongType: the directory is not a path, or the token is not bytes.
             BadState: the compilation is finished.
         """
         self._require_open()
         if cache_dir is None:
             self._caching = None
         else:
+            directory = file_path(cache_dir, "the cache directory")
             if len(instance(token, bytes, "the cache token")) != CACHE_TOKEN_BYTES:
-                raise BadData(f"the cache token has {len(token)} bytes; {CACHE_TOKEN_BYTES} are expected")
-            self._caching = Caching(directory=file_path(cache_dir, "the cache directory"), token=token)
+                raise BadData(
+                    f"the cache token has {len(token)} bytes; a directory of your own needs one of "
+                    f"{CACHE_TOKEN_BYTES} bytes, which identifies the model to the application"
+                )
+            self._caching = Caching(directory=directory, token=token)
         self._caches_by_default = False
 
     def add_extension_attribute(self, extension: str, attribute: int, value: bytes) -> None:
@@ -225,12 +230,12 @@ class CompilationBuilder(Unpicklable):
         unless the environment variable NEURALD_STARTUP is set.
 
         Raises:
-            BadData: the value is not a startup.
+            WrongType: the value is not a startup.
             BadState: the compilation is finished.
         """
         self._require_open()
         if not isinstance(startup, Startup):
-            raise BadData(
+            raise WrongType(
                 f"the startup is {shown(startup)}; Startup.INSTANT or Startup.OPTIMIZED is expected"
             )
         self._startup = startup
@@ -277,12 +282,12 @@ class CompilationBuilder(Unpicklable):
                 but never at the same time; None for no calls.
 
         Raises:
-            BadData: it cannot be called.
+            WrongType: it cannot be called.
             BadState: the compilation is finished.
         """
         self._require_open()
         if callback is not None and not callable(callback):
-            raise BadData(f"the callback is {shown(callback)}; a function is expected")
+            raise WrongType(f"the callback is {shown(callback)}; a function is expected")
         self._monitor = None if callback is None else ProgressMonitor(callback)
 
     def use_plan(self, plan: "ProvidedPlan", note: str) -> None:

@@ -13,9 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from neurald.hal.api_arguments import flag, instance, integer, integers, member, number, shown
+from neurald.hal.api_arguments import (
+    flag,
+    instance,
+    integer,
+    integers,
+    member,
+    number,
+    shown,
+    shown_reason,
+)
 from neurald.hal.device import Device
-from neurald.hal.errors import BadData, BadState, UnexpectedNull
+from neurald.hal.errors import BadData, BadState, UnexpectedNull, WrongType
 from neurald.hal.memory.pool import HostMemory, Memory, align, checked_range
 from neurald.hal.model.device_buffer import DeviceBuffer
 from neurald.hal.model.elements import as_elements
@@ -148,7 +157,7 @@ class ModelBuilder:
         self._require_open()
         (checked,) = self._indexes((index,), "extension data")
         if data is not None and not isinstance(data, bytes | bytearray | memoryview):
-            raise BadData(f"operand {index}: extension data is a {type(data).__name__}; bytes are expected")
+            raise WrongType(f"operand {index}: its extension data is {shown(data)}; bytes are expected")
         operand = replace(self._operands[checked], extension_data=bytes(data or b""))
         if extension_of(operand.type) is None:
             raise BadData(
@@ -499,9 +508,10 @@ def _converted(value: Any, dtype: "np.dtype[Any]", what: str) -> np.ndarray[Any,
         with np.errstate(over="ignore"):
             array = given.astype(dtype)
     except (TypeError, ValueError, OverflowError) as error:
-        raise BadData(f"{what}: {value!r} cannot be stored as {dtype}: {error}") from None
+        kind = WrongType if isinstance(error, TypeError) else BadData
+        raise kind(f"{what}: {shown(value)} cannot be stored as {dtype}: {shown_reason(error)}") from None
     if dtype.kind != "f" and not np.array_equal(given, array):
-        raise BadData(f"{what}: {value!r} cannot be represented exactly as {dtype}")
+        raise BadData(f"{what}: {shown(value)} cannot be represented exactly as {dtype}")
     return array
 
 
@@ -522,7 +532,7 @@ def _channel_quant(given: tuple[int, Sequence[float]], index: int) -> ChannelQua
         dimension, scales = given
         values = list(scales)
     except (TypeError, ValueError):
-        raise BadData(
+        raise WrongType(
             f"{what} is {shown(given)}; a dimension and a sequence of scales are expected"
         ) from None
     return ChannelQuant(

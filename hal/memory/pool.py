@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any, Final, Self
 
-from neurald.hal.api_arguments import instance, integer
+from neurald.hal.api_arguments import instance, integer, shown
 from neurald.hal.errors import (
     BadData,
     BadState,
@@ -25,6 +25,7 @@ from neurald.hal.errors import (
     ResourceExhaustedTransient,
     UnexpectedNull,
     Unmappable,
+    WrongType,
 )
 from neurald.hal.lazy_numpy import np
 from neurald.hal.process.fork import at_fork
@@ -160,7 +161,11 @@ class Memory(Unpicklable):
         try:
             flags = fcntl.fcntl(fd, fcntl.F_GETFL)
             status = os.fstat(fd)
-        except (OSError, ValueError, TypeError, OverflowError) as error:
+        except TypeError:
+            raise WrongType(
+                f"the descriptor is {shown(fd)}; an integer or an open file is expected"
+            ) from None
+        except (OSError, ValueError, OverflowError) as error:
             raise BadData(f"descriptor {fd}: {error}") from None
         if not stat.S_ISREG(status.st_mode):
             raise Unmappable(f"descriptor {fd} is not a regular file, and cannot be mapped")

@@ -2,7 +2,8 @@
 
 from typing import Final, Protocol
 
-from neurald.hal.errors import BadState, UnexpectedNull
+from neurald.hal.api_arguments import shown
+from neurald.hal.errors import BadState, UnexpectedNull, WrongType
 from neurald.hal.model.extension_attribute import AttributeValue
 from neurald.hal.model.model import Model
 from neurald.runtime.execution.program.executor import PlanExecutor
@@ -66,14 +67,14 @@ def require_compiled(compilation: object) -> None:
 
     Raises:
         UnexpectedNull: it is None.
-        BadState: it is anything else, such as an unfinished compilation.
+        BadState: it is a builder, whose compilation is not finished.
+        WrongType: it is anything else.
     """
     if compilation is None:
         raise UnexpectedNull("the compilation is None; what CompilationBuilder.finish() returns is expected")
     # Checked by attributes: isinstance() with the Protocol would dominate the cost of creating an
     # execution.
-    if not (hasattr(compilation, "executor") and hasattr(compilation, "recovery")):
-        raise BadState(
-            f"the compilation is a {type(compilation).__name__}; what CompilationBuilder.finish() returns is "
-            "expected"
-        )
+    if hasattr(compilation, "executor") and hasattr(compilation, "recovery"):
+        return
+    found = f"the compilation is {shown(compilation)}; what CompilationBuilder.finish() returns is expected"
+    raise BadState(found) if hasattr(compilation, "finish") else WrongType(found)

@@ -9,7 +9,7 @@ nothing.
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
 
-from neurald.hal.api_arguments import flag, integer, items, member, number, time_limit
+from neurald.hal.api_arguments import flag, integer, items, member, number, shown, time_limit
 from neurald.hal.device import (
     MAX_LOOP_TIMEOUT_S,
     ExecuteOptions,
@@ -305,7 +305,7 @@ class Execution(Unpicklable):
                 self._cache_fast_path(self._run())
             return
         if not isinstance(burst, Burst):
-            raise BadData(f"burst is a {type(burst).__name__}; expected one from Compilation.create_burst()")
+            raise WrongType(f"the burst is {shown(burst)}; one of Compilation.create_burst() is expected")
         user = object()
         try:
             burst.begin_use(self._compilation, user)
@@ -505,7 +505,7 @@ class Execution(Unpicklable):
             raise UnexpectedNull("a dependency is None; an event is expected")
         for event in dependencies:
             if not isinstance(event, Event):
-                raise WrongType(f"a dependency is a {type(event).__name__}; events are expected")
+                raise WrongType(f"a dependency is {shown(event)}; an event is expected")
         limit_s = time_limit(duration_s, "the duration")
         if limit_s is not None:
             self._compilation.require_one_device("a duration after fences")

@@ -130,7 +130,10 @@ class CompiledFunction:
         return [given[info.name] for info in self._inputs]
 
     def _names(self) -> str:
-        return f"its inputs are {', '.join(repr(info.name) for info in self._inputs) or 'none'}"
+        if not self._inputs:
+            return "it has no inputs"
+        are = "its input is" if len(self._inputs) == 1 else "its inputs are"
+        return f"{are} {', '.join(repr(info.name) for info in self._inputs)}"
 
     def _compute(self, compilation: Compilation, inputs: Sequence[Any]) -> list[Array]:
         try:

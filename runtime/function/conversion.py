@@ -62,9 +62,9 @@ def require_match(value: Any, info: TensorInfo, error: BadData) -> None:
         len(shape) != value.ndim
         or any(length not in (None, given) for length, given in zip(shape, value.shape, strict=True))
     ):
-        expected = "×".join("?" if each is None else str(each) for each in shape) or "a scalar"
+        lengths = ", ".join("?" if each is None else str(each) for each in shape)
         raise BadData(
-            f"input {info.name!r} has shape {expected}; an array of shape {list(value.shape)} is given. "
+            f"input {info.name!r} has shape [{lengths}]; an array of shape {list(value.shape)} is given. "
             "Other shapes can be chosen when the model is compiled: shapes={name: shape}"
         ) from error
 
@@ -92,7 +92,8 @@ def converted(value: Any, info: TensorInfo) -> Any:
     if info.is_quantized and array.dtype.kind == "f":
         return quantized(array, info)
     if array.dtype.kind not in ("biufc" if info.dtype.kind == "c" else "biuf"):
-        raise BadData(f"input {info.name!r} has type {info.dtype}; {array.dtype} cannot be converted to it")
+        kind = WrongType if array.dtype.hasobject else BadData
+        raise kind(f"input {info.name!r} has type {info.dtype}; {array.dtype} cannot be converted to it")
     with np.errstate(all="ignore"):
         result = array.astype(info.dtype)
         # Real numbers may lose digits, but not become infinite.

@@ -6,7 +6,7 @@ from functools import lru_cache
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from neurald.hal.api_arguments import integer, items, member
+from neurald.hal.api_arguments import instance, integer, items, member
 from neurald.hal.errors import BadData
 from neurald.hal.process.environment import environment_variable
 from neurald.runtime.partitioning.overrides import Override
@@ -88,9 +88,9 @@ class Partitioning(Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.policy is None:
             force_setattr(self, "policy", default_policy())
-        if not isinstance(self.policy, str) or self.policy not in POLICY_NAMES:
+        if instance(self.policy, str, "the partitioning policy") not in POLICY_NAMES:
             raise BadData(
-                f"partitioning policy {self.policy!r}; one of {', '.join(POLICY_NAMES)} is expected"
+                f"the partitioning policy is {self.policy!r}; one of {', '.join(POLICY_NAMES)} is expected"
             )
         # The mode may also be given as an integer.
         force_setattr(self, "mode", member(self.mode, PartitioningMode, "the partitioning mode"))

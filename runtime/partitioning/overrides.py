@@ -16,7 +16,7 @@ from enum import Enum
 from msgspec import Struct
 
 from neurald.hal.api_arguments import instance, integer, integers, shown
-from neurald.hal.errors import BadData
+from neurald.hal.errors import BadData, WrongType
 from neurald.hal.model.model import Model
 from neurald.hal.model.numbering import positions_by_number
 from neurald.hal.model.operation_type import OperationType
@@ -68,11 +68,13 @@ class Override(Struct, frozen=True, kw_only=True):
             )
         for position in self.operations:
             if not isinstance(position, int):
-                raise BadData(
-                    f"{self.kind.value} {self.device}: {position!r} is not the position of an operation"
+                raise WrongType(
+                    f"{self.kind.value} {self.device}: {shown(position)} is not the position of an operation"
                 )
         if self.operation_type is not None and not isinstance(self.operation_type, OperationType):
-            raise BadData(f"{self.kind.value} {self.device}: {self.operation_type!r} is not an OperationType")
+            raise WrongType(
+                f"{self.kind.value} {self.device}: {shown(self.operation_type)} is not an OperationType"
+            )
 
     def __str__(self) -> str:
         if self.operation_type is not None:
@@ -163,7 +165,7 @@ def _override(
     operation_type: OperationType | None,
     output: str,
 ) -> Override:
-    what = f"{kind.value} {shown(device)}: the operations"
+    what = f"{kind.value} {shown(device)}: the choice of operations"
     if not isinstance(operations, Iterable):
         operations = (integer(operations, what),)
     positions = integers(operations, what)

@@ -15,6 +15,9 @@ DEFERRED_COMPILATION: Final = (
     "of shapes"
 )
 
+#: Reason why no cache is used for a device that compiles nothing.
+NOTHING_TO_CACHE: Final = "the device needs no cache files"
+
 
 class CacheOutcome(Enum):
     """The role of the cache in a preparation: not used, entry found, or no usable entry."""

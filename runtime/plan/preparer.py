@@ -42,6 +42,7 @@ from neurald.runtime.plan.compiling import (
     warn_once,
 )
 from neurald.runtime.plan.prepared_step import (
+    NOTHING_TO_CACHE,
     CacheOutcome,
     PreparationReport,
     PreparedStep,
@@ -433,7 +434,7 @@ class Preparer:
         if missed is not None and missed[0] is device and missed[1] is model:
             return missed[2]
         if not cache_files_needed(device):
-            return "the device needs no cache files"
+            return NOTHING_TO_CACHE
         if self._caching is None:
             return "caching is off"
         try:

@@ -9,7 +9,7 @@ from typing import Any, Final, Self, overload
 
 import numpy as np
 
-from neurald.hal.api_arguments import file_path, instance, waiting_time
+from neurald.hal.api_arguments import file_path, instance, items, waiting_time
 from neurald.hal.errors import BadData, DeadObject, Error
 from neurald.hal.lanes.opening import TensorDescription
 from neurald.hal.lanes.packets import BYTES, Receipt, type_named
@@ -227,7 +227,8 @@ def connect_service(path: str | Path | Sequence[str | Path] | None = None) -> Se
         return Service((runtime_directory() / SERVICE_SOCKET,))
     if isinstance(path, str | Path):
         return Service((file_path(path, "the path of the service"),))
-    paths = tuple(file_path(each, "the path of a service") for each in path)
+    several = items(path, "the path of the service", "a path or a sequence of paths")
+    paths = tuple(file_path(each, "the path of a service") for each in several)
     if not paths:
         raise BadData("no path of a service is given; at least one is expected")
     return Service(paths)

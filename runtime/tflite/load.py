@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from neurald.hal.api_arguments import instance, mapping
-from neurald.hal.errors import BadData
+from neurald.hal.errors import BadData, WrongType
 from neurald.hal.memory.mapped_file import FileMemory
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.model import Model
@@ -77,4 +77,5 @@ def _convert(name: str, memory: Memory, signature: str | None, shapes: Mapping[s
     try:
         return convert(memory, signature, shapes)
     except BadData as error:
-        raise BadData(f"{name}: {error}") from None
+        kind = WrongType if isinstance(error, WrongType) else BadData
+        raise kind(f"{name}: {error}") from None

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from neurald._version import __version__
-from neurald.hal.errors import BadData, OpFailed
+from neurald.hal.api_arguments import shown
+from neurald.hal.errors import BadData, OpFailed, WrongType
 from neurald.runtime.tracing.placement import PlacedSpan, placed
 from neurald.runtime.tracing.span import OTHER_HOST, Span
 
@@ -17,16 +18,16 @@ def require_exporter(exporter: Any) -> None:
     """Checks what an application passes as an exporter.
 
     Raises:
-        BadData: it is no `SpanExporter` of OpenTelemetry, or OpenTelemetry is not installed.
+        BadData: OpenTelemetry is not installed.
+        WrongType: it is not a `SpanExporter` of OpenTelemetry.
     """
     if importlib.util.find_spec("opentelemetry") is None or not _has_sdk():
         raise BadData("an exporter needs OpenTelemetry; pip install 'neurald[otel]' installs it")
     from opentelemetry.sdk.trace.export import SpanExporter
 
     if not isinstance(exporter, SpanExporter):
-        raise BadData(
-            f"the exporter is a {type(exporter).__name__}; a SpanExporter of "
-            "opentelemetry.sdk.trace.export is expected"
+        raise WrongType(
+            f"the exporter is {shown(exporter)}; a SpanExporter of opentelemetry.sdk.trace.export is expected"
         )
 
 

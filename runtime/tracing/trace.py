@@ -8,6 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
+from neurald.hal.api_arguments import file_path, instance, shown
 from neurald.hal.errors import BadData, BadState, Error, OpFailed
 from neurald.hal.process.files.output_file import write_output
 from neurald.hal.process.fork import forkable_lock
@@ -69,10 +70,10 @@ class Trace(Unpicklable):
             if current is not None and trace_id in (None, current[0]):
                 trace_id, self._parent = current
         self._exporter = exporter
-        if trace_id is not None and not _TRACE_ID.fullmatch(trace_id):
-            raise BadData(f"trace_id is {trace_id!r}; 32 hexadecimal digits in lower case are expected")
+        if trace_id is not None and not _TRACE_ID.fullmatch(instance(trace_id, str, "trace_id")):
+            raise BadData(f"trace_id is {shown(trace_id)}; 32 hexadecimal digits in lower case are expected")
         self.trace_id = os.urandom(16).hex() if trace_id is None else trace_id
-        self._path = None if path is None else Path(path)
+        self._path = None if path is None else file_path(path, "the file of the trace")
         self._recorder = Recorder(os.getpid(), self.trace_id)
         self._uninstall: Callable[[], None] | None = None
         self._spans: list[Span] = []
@@ -113,14 +114,7 @@ class Trace(Unpicklable):
             document = otlp_document(self._spans, self.trace_id)
         else:
             document = trace_document(self._spans, self.trace_id, self._recorder.dropped)
-        try:
-            write_output(path, document)
-        except OSError as error:
-            # A part of a document is none.
-            if path.is_file():
-                path.unlink()
-            text = f"the trace cannot be written: {error.strerror}"
-            raise OSError(error.errno, text, str(path)) from error
+        write_output(path, document)
 
     @property
     def spans(self) -> Sequence[Span]:

@@ -11,7 +11,7 @@ from neurald.hal.process.files.output_file import open_output
 
 def write_csv(path: Path, document: Mapping[str, Any]) -> None:
     """Writes a document's numbers, except single latencies and kernels, as `name,value` rows."""
-    with TextIOWrapper(open_output(path), encoding="utf-8", newline="") as file:
+    with open_output(path) as binary, TextIOWrapper(binary, encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(("name", "value"))
         writer.writerows(_flat("", {key: each for key, each in document.items() if key not in _LARGE}))
@@ -31,7 +31,7 @@ def _flat(name: str, value: Any) -> list[tuple[str, Any]]:
 
 def write_profile_csv(path: Path, profile: Mapping[str, Any]) -> None:
     """Writes the kernels of a profile in their order, and then the totals by operation type."""
-    with TextIOWrapper(open_output(path), encoding="utf-8", newline="") as file:
+    with open_output(path) as binary, TextIOWrapper(binary, encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(("table", "step", "device", "kernel", "label", "operations", "us", "share"))
         for step in profile["steps"]:

@@ -9,6 +9,7 @@ slow down `neurald --help`.
 """
 
 import contextlib
+import errno
 import os
 import sys
 from collections.abc import Iterator
@@ -55,6 +56,9 @@ _MAX_MESSAGE_LENGTH = 2000
 #: What Typer writes before a message of wrong usage.
 _TYPER_PREFIX = "Error: "
 
+#: Errors of the system that only writing has, which does not name what is written.
+_WRITING_FAILED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141
 
@@ -82,36 +86,39 @@ class _Commands(TyperGroup):
                 )
 
     def make_context(self, *args: Any, **options: Any) -> Any:
-        with _wrapping_usage_errors():
+        with _reporting_errors(), _wrapping_usage_errors():
             return super().make_context(*args, **options)
 
     def invoke(self, ctx: Any) -> Any:
-        with _wrapping_usage_errors():
-            return self._invoke(ctx)
-
-    def _invoke(self, ctx: Any) -> Any:
-        from neurald.service.console.output import discard_stdout, write_error
-
-        try:
+        with _reporting_errors(), _wrapping_usage_errors():
             result = super().invoke(ctx)
             sys.stdout.flush()
-        except KeyboardInterrupt:
-            raise typer.Exit(_INTERRUPTED) from None
-        except BrokenPipeError:
+            return result
+
+
+@contextlib.contextmanager
+def _reporting_errors() -> Iterator[None]:
+    """Ends the command with a sentence and an exit status if the block raises an error."""
+    from neurald.service.console.output import discard_stdout, write_error
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise typer.Exit(_INTERRUPTED) from None
+    except BrokenPipeError:
+        discard_stdout()
+        raise typer.Exit(_BROKEN_PIPE) from None
+    except Exception as error:
+        # Typer reports its own exceptions (wrong usage and exits), which have an exit status.
+        if hasattr(error, "exit_code") or isinstance(error, typer.Abort):
+            raise
+        write_error(_one_line(_message(error)))
+        try:
+            sys.stdout.flush()
+        except OSError:
+            # Output that could not be written must not fail again when the interpreter ends.
             discard_stdout()
-            raise typer.Exit(_BROKEN_PIPE) from None
-        except Exception as error:
-            # Typer reports its own exceptions (wrong usage and exits), which have an exit status.
-            if hasattr(error, "exit_code") or isinstance(error, typer.Abort):
-                raise
-            write_error(_one_line(_message(error)))
-            try:
-                sys.stdout.flush()
-            except OSError:
-                # Output that could not be written must not fail again when the interpreter ends.
-                discard_stdout()
-            raise typer.Exit(1) from None
-        return result
+        raise typer.Exit(1) from None
 
 
 @contextlib.contextmanager
@@ -147,7 +154,11 @@ def _message(error: Exception) -> str:
     if isinstance(error, Error):
         return str(error)
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
+        if error.filename is not None:
+            return f"{error.filename}: {error.strerror}"
+        # Files that are written have a name.
+        is_output = error.errno in _WRITING_FAILED
+        return f"standard output cannot be written: {error.strerror}" if is_output else error.strerror
     if isinstance(error, MemoryError):
         return f"out of memory: {error}" if str(error) else "out of memory"
     if environment_variable(DEBUG_VARIABLE):

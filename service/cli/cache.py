@@ -120,7 +120,8 @@ def prune(
 
 
 @cache.command(
-    help="Compile models now, so that they are in the cache when they are needed.",
+    help="Compile models now, so that they are in the cache when they are needed. The exit status is 1 "
+    "if one could not be cached.",
     short_help="Compile models before they are needed.",
 )
 def warm(
@@ -172,6 +173,7 @@ def warm(
     Preference, priority, token, directory, threads and shapes must be those of the application.
     """
     import neurald as nd
+    from neurald.hal.errors import OpFailed
     from neurald.service.console.device_choice import find_devices
     from neurald.service.console.members import member_of
     from neurald.service.console.output import note, status, write_json
@@ -184,7 +186,7 @@ def warm(
     if directory is not None and not secret:
         raise typer.BadParameter("--dir needs --token; applications set both or neither")
     chosen = find_devices(device or ())
-    warmed = []
+    warmed, uncached = [], []
     for path in models:
         with status(f"compiling {path.name}", quiet=json):
             model = nd.load_tflite(path, signature=signature)
@@ -206,10 +208,13 @@ def warm(
         elif any(not slot.operand.is_fully_specified for slot in slots):
             note(f"{path} leaves input shapes open; use --shape to compile for the shapes of the application")
         warmed.append({"model": str(path), "steps": [_step(step) for step in steps]})
+        uncached += [f"{path} on {step.device}: {step.reason}" for step in steps if step.is_uncached]
     if json:
         write_json({"models": warmed})
     else:
         _show_warmed(warmed)
+    if uncached:
+        raise OpFailed(f"not cached, and compiled again at each use: {'; '.join(uncached)}")
 
 
 def _token(text: str) -> bytes:

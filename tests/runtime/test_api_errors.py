@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from support.models.small import add_model, compiled_add
 from support.sweeps import sweep
 from support.tflite.litert_files import sums
@@ -150,6 +151,9 @@ def calls() -> Iterator[Call]:
     yield Call("set_timeout", lambda: builder().set_timeout, (1.0,))
     yield Call("set_caching", lambda: builder().set_caching, ("/tmp/x", bytes(32)))
     yield Call("set_partitioning", lambda: builder().set_partitioning, ("android",))
+    yield Call("set_startup", lambda: builder().set_startup, (nd.Startup.INSTANT,))
+    yield Call("set_verification", lambda: builder().set_verification, (0.5,))
+    yield Call("set_progress_callback", lambda: builder().set_progress_callback, (print,))
     yield Call("share_state", lambda: builder().share_state, (compilation,))
     yield Call("Partitioning", lambda: nd.Partitioning, (), (("policy", "android"), ("mode", 1)))
     yield Call(
@@ -228,17 +232,28 @@ def calls() -> Iterator[Call]:
     yield Call("open_device", lambda: nd.open_device, ("cpu",))
     yield Call("supported_operations", lambda: nd.supported_operations, (model, nd.devices()[:1]))
     yield Call("warm", lambda: nd.warm, (model, nd.devices()[:1], 1))
+    yield Call("trace", lambda: nd.trace, ("trace.json",), (("trace_id", None), ("exporter", None)))
+    yield Call("load_plan", lambda: nd.load_plan, ("/nowhere.plan",))
+    yield Call("save_plan", lambda: nd.save_plan, ("/nowhere.tflite", "/nowhere/at/all.plan"))
+    yield Call("connect_service", lambda: nd.connect_service, ("/nowhere.sock",))
+    yield Call("devices", lambda: nd.devices, (), (("timeout", 1.0),))
+    yield Call("wait_until_optimized", lambda: compilation.wait_until_optimized, (1.0,))
+    yield Call("from_fence_fd", lambda: nd.Event.from_fence_fd, (-1,))
 
 
-def wrong_uses(call: Call) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+#: Calls whose arguments have the right types, but name nothing that exists.
+_ALWAYS_FAIL = ("from_fd", "from_fence_fd", "load_tflite", "load_plan", "save_plan", "connect")
+
+
+def wrong_uses(call: Call, values: tuple[Any, ...] = ZOO) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
     for position in range(len(call.arguments)):
-        for value in ZOO:
+        for value in values:
             yield (
                 (*call.arguments[:position], value, *call.arguments[position + 1 :]),
                 dict(call.named),
             )
     for name, _ in call.named:
-        for value in ZOO:
+        for value in values:
             yield call.arguments, {**dict(call.named), name: value}
 
 
@@ -259,6 +274,15 @@ def test_wrong_arguments(call: Call) -> None:
         try:
             function(*call.arguments, **dict(call.named))
         except nd.Error as error:
-            if call.name not in ("from_fd", "load_tflite", "connect"):
+            if call.name not in _ALWAYS_FAIL:
                 wrong.append(f"{call}{arguments} {named} changed something: {error}")
     assert not wrong, "\n".join(wrong)
+
+
+@sweep("call", list(calls()), ids=str)
+def test_an_object_has_a_wrong_type_for_every_argument(call: Call) -> None:
+    given = object()
+    for arguments, named in wrong_uses(call, (given,)):
+        with pytest.raises(nd.WrongType) as raised:
+            call.make()(*arguments, **named)
+        assert repr(given) in str(raised.value) or "object cannot be converted" in str(raised.value)

@@ -37,6 +37,8 @@ def test_cold_and_then_warm() -> None:
     assert hit.key == cold.key
     assert hit.cold_ms == cold.cold_ms
     assert hit.warm_ms is not None
+    assert not cold.is_uncached
+    assert not hit.is_uncached
     assert [len(device.compiled), len(device.loaded)] == [1, 2]
     # A compilation finds what was warmed.
     compilation = nd.CompilationBuilder(model_adding(1), [device]).finish()
@@ -49,6 +51,7 @@ def test_a_device_that_has_nothing_to_cache() -> None:
     assert step.reason == "the device needs no cache files"
     assert step.cold_ms is not None
     assert step.warm_ms is None
+    assert not step.is_uncached
 
 
 def test_a_cache_without_benefit_is_reported() -> None:
@@ -61,6 +64,7 @@ def test_a_cache_without_benefit_is_reported() -> None:
     assert step.warm_ms is None
     assert "first use; it was stored, but could not be loaded again" in step.reason
     assert "it has forgotten" in step.reason
+    assert step.is_uncached
 
 
 TOKEN = bytes(range(32))

@@ -43,7 +43,10 @@ def secret_bytes(path: Path, what: str, remedy: str) -> bytes:
             _create(path)
             return _read(path, what, remedy)
     except OSError as error:
-        raise BadState(f"{what} {path} cannot be read or created: {error.strerror or error}") from None
+        raise BadState(
+            f"{what} {path} cannot be read or created: {error.strerror or error}; "
+            "set XDG_STATE_HOME to a folder that you can write to"
+        ) from None
 
 
 def _read(path: Path, what: str, remedy: str) -> bytes:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from neurald.hal.api_arguments import waiting_time
+from neurald.hal.api_arguments import integer, waiting_time
 from neurald.hal.errors import (
     BadData,
     Error,
@@ -130,7 +130,7 @@ class Event(Unpicklable):
         Raises:
             BadData: the descriptor is not that of a fence.
         """
-        if not isinstance(fd, int) or fd <= 0:
+        if integer(fd, "the fence's descriptor") <= 0:
             raise BadData(f"fence descriptor {fd}; a positive descriptor is expected")
         try:
             fence = Fence.received(os.dup(fd))

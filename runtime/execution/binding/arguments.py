@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from neurald.hal.api_arguments import dimensions as check_dimensions
-from neurald.hal.api_arguments import instance, integer, integers
+from neurald.hal.api_arguments import instance, integer, integers, shown
 from neurald.hal.buffers.tracked_buffer import Role, TrackedBuffer
-from neurald.hal.errors import BadData, BadState, UnexpectedNull
+from neurald.hal.errors import BadData, BadState, UnexpectedNull, WrongType
 from neurald.hal.lazy_numpy import Array, np
 from neurald.hal.memory.pool import HostMemory, Memory
 from neurald.hal.memory.string_memory import StringMemory
@@ -294,8 +294,10 @@ def _array_memory(array: Array, operand: Operand, what: str) -> HostMemory:
 def _check_array(array: Array, operand: Operand, what: str) -> None:
     """Raises BadData unless the array has the operand's type and is C-contiguous."""
     if not isinstance(array, np.ndarray):
-        raise BadData(f"{what}: {type(array).__name__} is no NumPy array; bind numpy.asarray(value)")
+        raise WrongType(f"{what} is {shown(array)}, not a NumPy array; bind numpy.asarray(value)")
     if array.dtype != operand.type.dtype:
-        raise BadData(f"{what}: an array of {array.dtype}; {operand.type.name} has {operand.type.dtype}")
+        raise BadData(
+            f"{what} is an array of {array.dtype}; {operand.type.name} needs an array of {operand.type.dtype}"
+        )
     if not array.flags.c_contiguous:
         raise BadData(f"{what}: the array is not C-contiguous; bind a copy: numpy.ascontiguousarray(array)")

@@ -19,7 +19,7 @@ def file_content(
         BadData: the file cannot be read, is not a regular file, or is empty.
     """
     if isinstance(path_or_bytes, bytes | bytearray | memoryview):
-        return f"{memoryview(path_or_bytes).nbytes} bytes", _copy(path_or_bytes)
+        return f"a model of {memoryview(path_or_bytes).nbytes} bytes", _copy(path_or_bytes)
     return _open(path_or_bytes)
 
 

@@ -150,7 +150,7 @@ WRONG: tuple[tuple[Any, Any, Any, str], ...] = (
     (NAME, 1, b"down", r"has no {use} attribute 1; it has 0 .{name}."),
     (NAME, -1, b"down", "has no {use} attribute -1"),
     (NAME, "0", b"down", "the code of the attribute is '0'; an integer is expected"),
-    (NAME, 0, "down", "the value of the attribute is 'down'; a bytes is expected"),
+    (NAME, 0, "down", "the value of the attribute is 'down'; bytes are expected"),
     (NAME, 0, bytes(1 << 17), "have 131072 bytes; at most 65536"),
     ("com.nobody.here", 0, b"", "com.nobody.here: no device lists it; the devices are .*sample-all"),
     ("neurald.tflite", 0, b"", "part of neurald"),

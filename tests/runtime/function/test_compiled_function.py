@@ -62,10 +62,10 @@ def test_wrong_calls(function: nd.CompiledFunction) -> None:
         ((), {"x": X, "y": X, "q": X}, "no input 'q'"),
         ((X,), {"y": X}, "by position and by name"),
         ((X, X.astype(np.float64)), {}, "input 'y' has type float32; an array of float64 is given"),
-        ((X, X[:, :2]), {}, r"input 'y' has shape \?×3; an array of shape \[2, 2\] is given"),
+        ((X, X[:, :2]), {}, r"input 'y' has shape \[\?, 3\]; an array of shape \[2, 2\] is given"),
         ((), {"x": X[0], "y": X}, "input 'x' has shape"),
         ((X, X.reshape(1, 2, 3)), {}, "input 'y' has shape"),
-        ((X, 3), {}, r"input 'y' has shape \?×3; an array of shape \[\] is given"),
+        ((X, 3), {}, r"input 'y' has shape \[\?, 3\]; an array of shape \[\] is given"),
         ((X, "abc"), {}, "input 'y' is 'abc', which is not an array of float32"),
         ((X, [[1], [2, 3]]), {}, "input 'y' is .*, which is not an array of float32"),
     ):

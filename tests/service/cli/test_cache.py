@@ -260,6 +260,14 @@ class TestWarm:
         manifests = [entry.manifest for entry in Cache(directory).entries()]
         assert [each and each.parts.device for each in manifests] == 2 * ["conversion of .tflite files"]
 
+    def test_a_cache_that_cannot_be_written(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (tmp_path / "file").touch()
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+        result = invoke("cache", "warm", MODEL, "--device", "caching")
+        assert result.exit_code == 1
+        assert " off " in result.stdout
+        assert f"error: not cached, and compiled again at each use: {MODEL} on caching: " in result.stderr
+
     def test_no_such_model_or_device(self, tmp_path: Path) -> None:
         assert "no.tflite" in error_of("cache", "warm", tmp_path / "no.tflite")
         assert "there is no device 'x'" in error_of("cache", "warm", MODEL, "--device", "x")

@@ -226,17 +226,18 @@ def test_a_reader_that_leaves_is_no_error() -> None:
     assert process.wait(30) == 141
 
 
-def test_a_full_disk_is_one_sentence() -> None:
+@pytest.mark.parametrize("arguments", [("devices", "--json"), ("--help",), ("run", "--help"), ("--version",)])
+def test_a_full_disk_is_one_sentence(arguments: tuple[str, ...]) -> None:
     with Path("/dev/full").open("w") as full:
         process = subprocess.run(
-            [sys.executable, "-m", "neurald", "devices", "--json"],
+            [sys.executable, "-m", "neurald", *arguments],
             check=False,
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
         )
     assert process.returncode == 1
-    assert process.stderr == "error: No space left on device\n"
+    assert process.stderr == "error: standard output cannot be written: No space left on device\n"
 
 
 def test_starting_imports_nothing_heavy() -> None:

@@ -75,6 +75,13 @@ def test_pipes_that_nobody_reads_are_refused(tmp_path: Path, writer: str) -> Non
             WRITERS[writer](pipe)
 
 
+@sweep("writer", WRITERS)
+def test_a_full_disk_is_named(writer: str) -> None:
+    with pytest.raises(OSError, match="it cannot be written: No space left") as raised:
+        WRITERS[writer](Path("/dev/full"))
+    assert raised.value.filename == "/dev/full"
+
+
 def test_outputs_go_to_a_device() -> None:
     operand = Operand(type=OperandType.TENSOR_FLOAT32, dimensions=(3,))
     write_outputs(Path(os.devnull), [Slot(key="out", alias="out", operand=operand)], [np.ones(3, np.float32)])

@@ -142,7 +142,7 @@ def test_outputs_that_cannot_be_are_refused() -> None:
     fixed = np.empty(4, object)
     fixed.flags.writeable = False
     for output, message in (
-        (np.zeros(4, np.uint8), "an array of uint8; TENSOR_STRING has object"),
+        (np.zeros(4, np.uint8), "an array of uint8; TENSOR_STRING needs an array of object"),
         (np.empty((4, 4), object)[:, 0], "not C-contiguous"),
         (fixed, "read-only"),
     ):
