@@ -178,7 +178,7 @@ def raising(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
         (MemoryError(), "out of memory"),
         (ZeroDivisionError("oops"), "unexpected ZeroDivisionError: oops (set NEURALD_DEBUG=1 to see where)"),
     ],
-    ids=range(7),
+    ids=range(9),
 )
 def test_every_error_is_one_sentence(
     monkeypatch: pytest.MonkeyPatch, error: Exception, sentence: str
