@@ -11,9 +11,9 @@ texts.
 A round makes the calls of each kind for some milliseconds, without and with a trace, in an order
 that changes from round to round. The median of a kind's times per call counts for each, and for
 what is added the median of the differences of rounds. What a trace does at its begin and at its end
-is not part of the times; nor are the first 60 calls of a trace and after it, in which the
-interpreter specialises code for the methods that were replaced. The last column says from what time
-of a call on this is 2 % or less.
+is not part of the times; nor are the first 200 calls of a trace and after it, or those of 20 ms, in
+which the interpreter specialises code for the methods that were replaced. The last column says from
+what time of a call on this is 2 % or less.
 """
 
 import argparse
@@ -39,7 +39,8 @@ _IMAGE = np.zeros((1, 8, 8, 1), np.uint8)
 _BLOCK_S, _LEAST_CALLS = 0.004, 3
 #: What a trace may add.
 _LIMIT = 0.02
-_WARM_UP = 60
+#: How many calls warm up, and for how long at most.
+_WARM_UP, _WARM_UP_S = 200, 0.02
 
 Call = Callable[[], object]
 
@@ -89,11 +90,20 @@ def per_call(call: Call, count: int) -> float:
     return (time.perf_counter_ns() - began) / 1e3 / count
 
 
+def warm_up(call: Call) -> None:
+    """Makes calls that are not measured."""
+    end_s = time.monotonic() + _WARM_UP_S
+    for _ in range(_WARM_UP):
+        call()
+        if time.monotonic() > end_s:
+            return
+
+
 def traced(call: Call, count: int) -> float:
     """Returns how long a call takes while a trace is taken; see `per_call`."""
     with nd.trace():
         # The first calls of a trace do more.
-        per_call(call, _WARM_UP)
+        warm_up(call)
         return per_call(call, count)
 
 
@@ -115,7 +125,7 @@ def measured(call: Call, rounds: int, end_s: float) -> tuple[float, float, float
         if number % 2:
             with_trace.append(traced(call, count))
         # What ran in a trace gets ready again.
-        per_call(call, _WARM_UP)
+        warm_up(call)
         without.append(per_call(call, count))
         if not number % 2:
             with_trace.append(traced(call, count))
