@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 #: Boxes of lower scores are hardly those of anything.
 _MIN_SCORE = 0.1
 
+#: Number of classes that are shown by default.
+_CLASSES: Final = 5
+
 #: The options for files other than photos, by the ends of their names.
 _OPTIONS: Final = {".wav": "--audio", ".npz": "--inputs", ".txt": "--labels"}
 
@@ -72,7 +75,9 @@ def run(
     labels: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Names of the classes, one per line.")
     ] = None,
-    top: Annotated[int, typer.Option(metavar="N", min=1, help="Number of classes to show.")] = 5,
+    top: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Number of classes to show. [default: 5]")
+    ] = None,
     mean: Annotated[
         float | None,
         typer.Option(
@@ -133,6 +138,8 @@ def run(
         raise typer.BadParameter("--rate needs --audio")
     if image is None and (mean is not None or std is not None):
         raise typer.BadParameter("--mean and --std need --image")
+    if top is not None and image is audio is labels is None:
+        raise typer.BadParameter("--top needs --image, --audio or --labels")
     from contextlib import nullcontext
 
     import neurald as nd
@@ -222,7 +229,8 @@ def run(
         document["outputs_file"] = str(outputs)
     if image is not None or audio is not None or labels is not None:
         packed = packed_labels(model) if names is None else None
-        found = _findings(loaded, results, names or packed, top)
+        classes = top or _CLASSES
+        found = _findings(loaded, results, names or packed, classes)
         document |= found
         if "detector" in found:
             remarks.append(f"the boxes are decoded as those of {found['detector']}")
@@ -232,7 +240,7 @@ def run(
                 "there, or it takes its pixels in another way, see --mean and --std"
             )
         if not found:
-            guesses, more = _classes(loaded, results, names, packed, top)
+            guesses, more = _classes(loaded, results, names, packed, classes)
             remarks += more
             if guesses is not None:
                 document["top"] = guesses

@@ -151,6 +151,7 @@ class TestClassification:
         assert "first of 0.00 s of sound" in document["remarks"][0]
         for wrong, words in (
             (("--rate", "8000"), "--rate needs --audio"),
+            (("--top", "3"), "--top needs --image, --audio or --labels"),
             (("--audio", path, "--image", path), "exclude each other"),
         ):
             assert words in " ".join(invoke("run", MODEL, *wrong).stderr.split())
