@@ -81,7 +81,7 @@ def test_factories() -> None:
         (":create", BadData, "module:factory"),
         ("a:b:c", BadData, "module:factory"),
         ("os; import sys:exit", BadData, "module:factory"),
-        ("string:digits", BadData, "a str; a factory function"),
+        ("string:digits", BadData, "a function that returns a device is expected"),
         ("builtins:dict", BadData, "a dict; a device is expected"),
         ("os:abort.x", UnavailableDevice, "AttributeError"),
     ],

@@ -342,7 +342,7 @@ _DRIVERS = (
     Mutant(
         name="cpu-kernel-selection",
         file="drivers/cpu/kernels/gemm/winograd.py",
-        text="    if plan.cycles > _MAX_RELATIVE_COST * choose_tile(product_of(node), target).cycles:\n",
+        text="    if plan.cycles > _MAX_RELATIVE_COST * choose_tile(product_of(node), target, is_packed=True).cycles:\n",
         replacement="    if False:\n",
         breaks="Winograd's method is chosen for convolutions that it makes slower.",
         tests=("tests/drivers/cpu/kernels/gemm/test_winograd.py",),
