@@ -153,12 +153,12 @@ class _OpenCompiler:
             for number, kernel in enumerate(graph.kernels)
             if kernel.output.count
         ]
+        if len(self.attempts.failed) > failed:
+            return None
         alignment = max(ALIGNMENT, self.facts.alignment_bytes)
         assignment = assign_buffers(graph, [source.arguments for _, source in chosen], alignment=alignment)
         counts = dict.fromkeys(each.count for each in (*values, *assignment.spans))
         opened, uses = _launches(self.model, assignment, chosen, counts, scope, alignment)
-        if len(self.attempts.failed) > failed:
-            return None
         return CompiledOpen(
             opened=opened,
             constants=assignment.constants,

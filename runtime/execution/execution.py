@@ -398,10 +398,8 @@ class Execution(Unpicklable):
         The computation has succeeded, with the default settings. The arguments stay bound as long
         as the result lives. None if only `compute` can repeat it.
         """
-        computation = self._computation
-        if computation is None or not self._reusable or not self._settings.are_default:
-            return None
-        return computation.create_native_call()
+        computation = self._repeatable()
+        return None if computation is None else computation.create_native_call()
 
     def forget_fast_paths(self) -> None:
         """Drops what earlier computations have kept, so that the next one goes through all layers.
@@ -411,10 +409,14 @@ class Execution(Unpicklable):
         with self._lock:
             self._short = self._fast_path = self._burst_fast_path = None
 
+    def _repeatable(self) -> Computation | None:
+        """Returns the last computation if it may be repeated by shorter ways, else None."""
+        return self._computation if self._reusable and self._settings.are_default else None
+
     def _cache_fast_path(self, result: ExecutionResult, burst: Burst | None = None) -> None:
         """Caches a fast path for the next computation, after a successful one."""
-        computation = self._computation
-        if computation is None or not self._reusable or not self._settings.are_default:
+        computation = self._repeatable()
+        if computation is None:
             return
         short = computation.create_short_execution()
         # A short one has no layers.
@@ -436,10 +438,8 @@ class Execution(Unpicklable):
         Args:
             result: that of the computation, which may have failed for a short buffer.
         """
-        computation = self._computation
-        if computation is None or not self._reusable or not self._settings.are_default:
-            return
-        if not result.is_sufficient:
+        computation = self._repeatable()
+        if computation is None or not result.is_sufficient:
             return
         try:
             short = computation.create_short_execution()

@@ -19,7 +19,7 @@ Replace: TypeAlias = Callable[[Recorder, Callable[..., Any]], Callable[..., Any]
 
 NO_DETAILS: Final[Mapping[str, Any]] = {}
 _HIT: Final[Mapping[str, Any]] = {"hit": True}
-#: Of a look-up that has raised an exception.
+#: The details of a look-up that has raised an exception.
 _FAILED: Final[Mapping[str, Any]] = {"hit": False, "reason": "the look-up has failed"}
 
 

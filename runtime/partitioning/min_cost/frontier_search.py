@@ -25,7 +25,7 @@ MAX_FRONTIER: Final = 6
 
 #: The device of an operation, and the entries of those before it.
 _Trail: TypeAlias = "tuple[int, _Trail | None]"
-#: By the devices of the frontier: the cost, and the devices of the open operations so far.
+#: The cost, and the devices of the open operations so far, by the devices of the frontier.
 _States: TypeAlias = dict[tuple[int, ...], tuple[float, "_Trail | None"]]
 #: What a value costs from each device to each other one.
 _Moves: TypeAlias = list[list[float]]

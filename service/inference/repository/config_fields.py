@@ -101,7 +101,8 @@ def fields_of_json(value: dict[str, Any], descriptor: Any) -> Iterator[FieldPath
 
 def unknown_fields(fields: Iterable[FieldPath], descriptor: Any) -> set[FieldPath]:
     """Returns the fields that a message does not have, without those that they contain."""
-    return {path[: _known(path, descriptor) + 1] for path in fields if _known(path, descriptor) < len(path)}
+    counted = [(path, _known(path, descriptor)) for path in fields]
+    return {path[: count + 1] for path, count in counted if count < len(path)}
 
 
 def _known(path: FieldPath, descriptor: Any) -> int:

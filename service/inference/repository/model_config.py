@@ -47,7 +47,7 @@ _MAX_JSON_CHARACTERS: Final = 1 << 20
 _MAX_INSTANCES: Final = 64
 _MAX_BATCH: Final = 65_536
 _MAX_DELAY_S: Final = 10.0
-#: Of the names of fields without effect, the log has so many characters.
+#: Maximum number of characters of the names of fields without effect in the log.
 _MAX_SHOWN: Final = 500
 
 
