@@ -203,7 +203,7 @@ def _android() -> Iterator[None]:
 def _quick_compilers() -> Iterator[None]:
     """Compiles in the background at full priority, so that busy machines do not delay tests."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("neurald.hal.compiling.background.NICENESS", 0)
+        patch.setattr("neurald.hal.compiling.separate_compiler.NICENESS", 0)
         yield
 
 

@@ -42,8 +42,10 @@ def _children_ms() -> float:
 
 def _end_compiling_processes() -> None:
     """Ends the processes that compile, whose times count only then. Earlier versions have none."""
-    if "neurald.hal.compiling.background" in sys.modules:
-        pools: Mapping[Any, Any] = getattr(sys.modules["neurald.hal.compiling.background"], "_pools", {})
+    if "neurald.hal.compiling.separate_compiler" in sys.modules:
+        pools: Mapping[Any, Any] = getattr(
+            sys.modules["neurald.hal.compiling.separate_compiler"], "_pools", {}
+        )
         for pool in list(pools.values()):
             pool.close()
 

@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from result_file import Cell, Column, Result, Table, circumstances, write
 
 import neurald as nd
-from neurald.hal.compiling import background
+from neurald.hal.compiling import separate_compiler
 from neurald.hal.sync.cancellation import Cancellation
 
 _WINDOW_S: Final = 0.4
@@ -46,7 +46,7 @@ class Compiling:
 
     def __init__(self, model: nd.Model) -> None:
         self._stop = Cancellation()
-        self._compiler = background.BackgroundCompiler("cpu", nd.devices()[0], model)
+        self._compiler = separate_compiler.SeparateCompiler("cpu", nd.devices()[0], model)
         #: The number of compilations that have ended.
         self.ended = 0
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -76,13 +76,13 @@ class Compiling:
         """Ends them."""
         self.signal(signal.SIGCONT)
         self._stop.cancel()
-        background.end_processes()
+        separate_compiler.end_processes()
         self._thread.join()
 
 
 def _servers() -> list[int]:
     """Returns the processes that fork those that compile."""
-    return [pool.process for pool in list(background._pools.values()) if pool.process is not None]
+    return [pool.process for pool in list(separate_compiler._pools.values()) if pool.process is not None]
 
 
 def _children(process: int) -> list[int]:

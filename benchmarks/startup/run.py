@@ -147,7 +147,9 @@ def _call_of(engine: str, prepared: Prepared) -> Callable[[], object]:
 
 def _compiling() -> list[int]:
     """Returns the processes that compile. Other runtimes have none."""
-    pools: Mapping[Any, Any] = getattr(sys.modules.get("neurald.hal.compiling.background"), "_pools", {})
+    pools: Mapping[Any, Any] = getattr(
+        sys.modules.get("neurald.hal.compiling.separate_compiler"), "_pools", {}
+    )
     return [pool.process for pool in list(pools.values()) if pool.process is not None]
 
 

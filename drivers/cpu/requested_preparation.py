@@ -120,7 +120,7 @@ class RequestedPreparation:
         """
         from neurald.drivers.compiler.frontend.variants.open_variants import OpenVariants
         from neurald.drivers.compiler.frontend.variants.shape_specialization import SpecializingModel
-        from neurald.hal.compiling.background import BackgroundCompiler
+        from neurald.hal.compiling.separate_compiler import SeparateCompiler
 
         options = self._options
 
@@ -147,7 +147,7 @@ class RequestedPreparation:
         first_tier: Bind | None = None
         leave: Callable[[Sequence[InputShapes]], None] | None = None
         # A daemon's processes have a low priority already.
-        if options.compiler is None or isinstance(options.compiler, BackgroundCompiler):
+        if options.compiler is None or isinstance(options.compiler, SeparateCompiler):
             background = cache(partial(self._background, model))
 
             def specialize_later(
@@ -158,7 +158,7 @@ class RequestedPreparation:
                 return self._completed(model, background()(model, shapes, limits), shapes)
 
             specialize = specialize_later
-        if isinstance(options.compiler, BackgroundCompiler) and not options.compiler.is_awaited:
+        if isinstance(options.compiler, SeparateCompiler) and not options.compiler.is_awaited:
             # What replaces a first tier has one itself for shapes that are new.
             first_tier = self._late_binder() if earlier is None else self._binder(earlier)
             if options.variants is not None:
@@ -264,12 +264,12 @@ class RequestedPreparation:
             completed: the model that runs for all values.
         """
         from neurald.drivers.cpu.data_dependent.bounded_model import BoundedModel
-        from neurald.hal.compiling.background import BackgroundCompiler
+        from neurald.hal.compiling.separate_compiler import SeparateCompiler
 
         if type(prepared) is BoundedModel:
             return completed
         # A daemon's processes compile the model that they were given.
-        if not (self._options.compiler is None or isinstance(self._options.compiler, BackgroundCompiler)):
+        if not (self._options.compiler is None or isinstance(self._options.compiler, SeparateCompiler)):
             return completed
         from neurald.drivers.cpu.data_dependent.value_variants import ValueVariants, value_inputs
 
@@ -296,10 +296,10 @@ class RequestedPreparation:
     def _background(self, model: Model) -> "Prepare":
         """Returns what prepares a model for frequent shapes, in a process of low priority."""
         from neurald.drivers.cpu.isolated import IsolatedPreparation
-        from neurald.hal.compiling.background import BackgroundCompiler
+        from neurald.hal.compiling.separate_compiler import SeparateCompiler
 
         prepare: Prepare = IsolatedPreparation(
-            compiler=BackgroundCompiler(self._device.name, self._device, model, self._options.shared),
+            compiler=SeparateCompiler(self._device.name, self._device, model, self._options.shared),
             restore=self._loader.restore,
             restore_open=self._loader.restore_open,
             keeps_artifact=bool(self._options.cache_key),

@@ -18,7 +18,7 @@ from neurald.hal.errors import (
     ResourceExhaustedTransient,
     without_frames,
 )
-from neurald.hal.process.background import BACKGROUND
+from neurald.hal.process.reused_threads import REUSED_THREADS
 from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.fence import Fence, wait_any
@@ -80,7 +80,7 @@ class FencedRun:
         """
         launched_ns = time.monotonic_ns()
         try:
-            BACKGROUND.start(partial(self._work, launched_ns), "neurald fenced execution")
+            REUSED_THREADS.start(partial(self._work, launched_ns), "neurald fenced execution")
         except RuntimeError as error:
             raise ResourceExhaustedTransient(
                 f"no thread can be started for a fenced execution: {error}"

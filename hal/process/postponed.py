@@ -14,8 +14,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from neurald.hal.process.background import BACKGROUND
 from neurald.hal.process.fork import forkable_lock
+from neurald.hal.process.reused_threads import REUSED_THREADS
 
 _LOG = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class PostponedWork:
             if self._has_thread:
                 return
             try:
-                BACKGROUND.start(self._run, "neurald postponed")
+                REUSED_THREADS.start(self._run, "neurald postponed")
             except RuntimeError as error:
                 _LOG.info("work is not postponed: %s", error)
             else:

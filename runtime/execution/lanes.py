@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 from neurald.hal.process.fork import forkable_lock
 
 if TYPE_CHECKING:
-    from neurald.hal.execution.background import BackgroundWorker
+    from neurald.hal.execution.background_worker import BackgroundWorker
 
 _lock: Final = forkable_lock()
 _lanes: "Final[dict[str, BackgroundWorker]]" = {}
@@ -16,7 +16,7 @@ def lane(name: str) -> "BackgroundWorker":
     with _lock:
         found = _lanes.get(name)
         if found is None:
-            from neurald.hal.execution.background import BackgroundWorker  # slow to import
+            from neurald.hal.execution.background_worker import BackgroundWorker  # slow to import
 
             found = _lanes[name] = BackgroundWorker(max_waiting=0)
         return found

@@ -170,8 +170,8 @@ class CachedPreparation:
 
     def leave(self) -> None:
         """Leaves the model to another process; see `Preparer.leave`."""
-        from neurald.hal.compiling.background import leave_to_process
         from neurald.hal.compiling.job import Keep
+        from neurald.hal.compiling.separate_compiler import leave_to_process
 
         leave_to_process(
             self._device.name,

@@ -23,11 +23,9 @@ def compiled(device: Device, model: Model, options: PrepareOptions, *, is_backgr
         is_background: whether no caller waits for the result.
     """
     if compiles_in_process_of_its_own(device):
-        from neurald.hal.compiling.background import BackgroundCompiler  # Not needed for a warm start.
+        from neurald.hal.compiling.separate_compiler import SeparateCompiler  # Not needed for a warm start.
 
-        compiler = BackgroundCompiler(
-            device.name, device, model, options.shared, is_awaited=not is_background
-        )
+        compiler = SeparateCompiler(device.name, device, model, options.shared, is_awaited=not is_background)
         options = replace(options, compiler=compiler)
     with convert_driver_faults(device.name):
         return checked_model(device.prepare_model(model, options), device)

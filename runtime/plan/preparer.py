@@ -461,7 +461,7 @@ class Preparer:
     def _start_compiler(self, device: Device, model: Model) -> None:
         """Starts the process that will compile the model, while its constants are read."""
         if compiles_in_process_of_its_own(device) and has_known_inputs(model):
-            from neurald.hal.compiling.background import start_ahead
+            from neurald.hal.compiling.separate_compiler import start_ahead
 
             start_ahead(device.name, device, is_awaited=not self._is_background)
 

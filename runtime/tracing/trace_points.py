@@ -237,8 +237,8 @@ TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
         (_CACHE, "Cache", "load", recorded("compile", LookUp(name="look up in the cache"))),
         (_CACHE, "Cache", "store", recorded("compile", "write to the cache")),
         (
-            "neurald.hal.compiling.background",
-            "BackgroundCompiler",
+            "neurald.hal.compiling.separate_compiler",
+            "SeparateCompiler",
             "compile",
             recorded("compile", "compile in another process"),
         ),

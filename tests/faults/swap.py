@@ -35,7 +35,7 @@ from faults.daemon_process import DaemonProcess
 from support.data import VECTORS
 
 import neurald as nd
-from neurald.hal.compiling import background
+from neurald.hal.compiling import separate_compiler
 from neurald.runtime.plan.status import StepTier
 from neurald.service.conformance.records import Record, load_records, mismatches, record_files, run
 
@@ -283,7 +283,7 @@ def _device(fault: str, folder: Path) -> Iterator[nd.Device]:
 
 
 def _servers() -> list[int]:
-    processes = [pool.process for pool in list(background._pools.values())]
+    processes = [pool.process for pool in list(separate_compiler._pools.values())]
     return [process for process in processes if process is not None]
 
 
@@ -319,7 +319,7 @@ def play(count: int, seed: int, *, faults: Sequence[str] = tuple(FAULTS)) -> dic
                 wrong += [f"{record.name}, {name}: {line}" for line in lines]
                 disk.clear()
         finally:
-            background.end_processes()
+            separate_compiler.end_processes()
             is_mounted = disk.is_mounted
             disk.close()
     return {
@@ -333,7 +333,7 @@ def play(count: int, seed: int, *, faults: Sequence[str] = tuple(FAULTS)) -> dic
 @contextlib.contextmanager
 def _quick_compilers() -> Iterator[None]:
     """Compiles with the priority of other processes, so that a busy machine does not delay it."""
-    with patch.object(background, "NICENESS", 0):
+    with patch.object(separate_compiler, "NICENESS", 0):
         yield
 
 

@@ -19,7 +19,7 @@ from neurald.drivers.cpu.parts.partly_compiled_model import stored_like
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult, KernelTime
 from neurald.hal.errors import Error, OpFailed, OutOfMemory, ResourceExhaustedTransient
-from neurald.hal.execution.background import SubmittedWork, worker
+from neurald.hal.execution.background_worker import SubmittedWork, worker
 from neurald.hal.execution.direct_calls import ArrayFunction, ShortExecution, array_function, short_execution
 from neurald.hal.execution.in_process import InProcessModel
 from neurald.hal.execution.reference_model import ReferenceModel

@@ -45,12 +45,12 @@ class FirstTier:
         self.library = FirstTierLibrary(target, *apart)
 
     def _compile_apart(self, cancellation: Cancellation) -> Artifact:
-        from neurald.hal.compiling.background import compile_common
+        from neurald.hal.compiling.separate_compiler import compile_common
 
         return compile_common(self._device.name, self._device, cancellation)
 
     def _leave_to_process(self, keep: "Keep", location: "CacheLocation") -> None:
-        from neurald.hal.compiling.background import leave_to_process
+        from neurald.hal.compiling.separate_compiler import leave_to_process
 
         leave_to_process(self._device.name, self._device, None, keep, location)
 

@@ -91,7 +91,7 @@ class FirstTierLibrary:
             if self._code is None and self._compiling != os.getpid():
                 self._compiling = os.getpid()
                 self._ready = threading.Event()
-                from neurald.hal.execution.background import worker  # not needed if the cache has it
+                from neurald.hal.execution.background_worker import worker  # not needed if the cache has it
 
                 if worker.submit(partial(self._compile, variants)) is None:
                     self._compiling = 0

@@ -15,8 +15,8 @@ from neurald.hal.errors import (
     ResourceExhaustedTransient,
     ResultCode,
 )
-from neurald.hal.process.background import BACKGROUND
 from neurald.hal.process.fork import forkable_lock
+from neurald.hal.process.reused_threads import REUSED_THREADS
 from neurald.hal.sync.deadline import NEVER_S
 from neurald.hal.sync.fence import Fence
 from neurald.hal.unpicklable import Unpicklable
@@ -59,7 +59,7 @@ def start_thread(work: Callable[[], object], name: str) -> None:
         ResourceExhaustedTransient: no thread can be started.
     """
     try:
-        BACKGROUND.start(work, name)
+        REUSED_THREADS.start(work, name)
     except RuntimeError as error:
         raise ResourceExhaustedTransient(f"no thread can be started: {error}") from None
 

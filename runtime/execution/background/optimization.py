@@ -43,7 +43,7 @@ from neurald.runtime.plan.startup import Startup
 from neurald.runtime.plan.status import CompilationStatus, StepStatus, StepTier
 
 if TYPE_CHECKING:
-    from neurald.hal.execution.background import SubmittedWork
+    from neurald.hal.execution.background_worker import SubmittedWork
 
 #: The work begins when the application has prepared no model for this time, in seconds, which it
 #: has for the first calls; or after the longest time; or when the application waits for the result.

@@ -17,7 +17,7 @@ from neurald.runtime.plan.plan import ExecutionStep
 from neurald.runtime.plan.preparer import Preparer
 
 if TYPE_CHECKING:
-    from neurald.hal.execution.background import SubmittedWork
+    from neurald.hal.execution.background_worker import SubmittedWork
 
 logger = logging.getLogger(__name__)
 

@@ -46,7 +46,7 @@ from neurald.runtime.plan.planning_result import PlanningResult
 from neurald.runtime.plan.preparer import Preparer
 
 if TYPE_CHECKING:
-    from neurald.hal.execution.background import SubmittedWork
+    from neurald.hal.execution.background_worker import SubmittedWork
 
 #: After so many runs that cannot be compared the plan stays: a trial keeps the fastest ways of
 #: calling from being used.

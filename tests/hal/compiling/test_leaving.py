@@ -16,7 +16,7 @@ from support.waiting import wait_until
 import neurald as nd
 from neurald.hal.cache.store import Cache, CacheLocation
 from neurald.hal.cache.variants import SharedCache
-from neurald.hal.compiling import background, keeping, leaving
+from neurald.hal.compiling import keeping, leaving, separate_compiler
 from neurald.hal.compiling.job import CompileJob, Keep
 from neurald.hal.compiling.keeping import compile_and_keep
 from neurald.hal.compiling.leaving import (
@@ -202,7 +202,7 @@ def test_nobody_waits_for_long_for_another_process(
 
 
 def test_little_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(background, "_left", [])
+    monkeypatch.setattr(separate_compiler, "_left", [])
     taken: list[CompileJob] = []
     monkeypatch.setattr(CompilePool, "leave", lambda _, job, memories: taken.append(job))
     device = nd.open_device("cpu")
@@ -211,15 +211,15 @@ def test_little_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     location = CacheLocation(path="/nowhere", limit_bytes=0, secret=b"")
 
     def leave(model: nd.Model | None) -> None:
-        background.leave_to_process("cpu", device, model, keep, location)
+        separate_compiler.leave_to_process("cpu", device, model, keep, location)
 
-    for _ in range(background._MAX_LEFT_MODELS):
+    for _ in range(separate_compiler._MAX_LEFT_MODELS):
         leave(add_model())
     with pytest.raises(ResourceExhaustedTransient, match="is not left as well"):
         leave(add_model())
     leave(None)
-    assert len(taken) == background._MAX_LEFT_MODELS + 1
-    background._left.clear()
-    monkeypatch.setattr(background, "_MAX_LEFT_BYTES", -1)
+    assert len(taken) == separate_compiler._MAX_LEFT_MODELS + 1
+    separate_compiler._left.clear()
+    monkeypatch.setattr(separate_compiler, "_MAX_LEFT_BYTES", -1)
     with pytest.raises(ResourceExhaustedTransient, match="0 bytes of constants"):
         leave(add_model())

@@ -25,7 +25,7 @@ from neurald.hal.errors import (
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.request import Argument, Request
 from neurald.hal.process.address import Address
-from neurald.hal.process.background import BackgroundThreads
+from neurald.hal.process.reused_threads import ReusedThreads
 from neurald.hal.rpc.client.device import connect
 from neurald.hal.rpc.server.server import DeviceServer
 from neurald.hal.sync.cancellation import Cancellation
@@ -204,7 +204,7 @@ def test_a_thread_that_cannot_start_leaves_nothing_in_the_session(
 
         for start in (prepared_model.launch, prepared_model.execute_fenced):
             with monkeypatch.context() as patch:
-                patch.setattr(BackgroundThreads, "start", refuse)
+                patch.setattr(ReusedThreads, "start", refuse)
                 for _ in range(2):
                     with pytest.raises(ResourceExhaustedTransient, match="no thread can be started"):
                         start(work, [], ExecuteOptions())

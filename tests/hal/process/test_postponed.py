@@ -83,7 +83,7 @@ def test_it_is_done_at_once_without_a_thread(monkeypatch: pytest.MonkeyPatch) ->
     def start(*_: object) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr("neurald.hal.process.postponed.BACKGROUND.start", start)
+    monkeypatch.setattr("neurald.hal.process.postponed.REUSED_THREADS.start", start)
     done: list[str] = []
     PostponedWork().postpone("a", lambda: done.append("a"))
     assert done == ["a"]

@@ -26,7 +26,7 @@ from neurald.hal.errors import MissedDeadlineTransient, OpFailed, OutOfMemory, e
 from neurald.hal.model.request import Request
 from neurald.hal.model.types import Dimensions
 from neurald.hal.process.address import Address
-from neurald.hal.process.background import BACKGROUND, BackgroundThreads
+from neurald.hal.process.reused_threads import REUSED_THREADS, ReusedThreads
 from neurald.hal.rpc.server.server import DeviceServer
 from neurald.hal.sync.fence import Fence
 from neurald.runtime.execution.recovery import retry
@@ -279,9 +279,9 @@ def test_threads_end_their_executions_and_serve_the_next_ones(
 
     def start(work: Callable[[], object], name: str) -> None:
         started.append(name)
-        BackgroundThreads.start(BACKGROUND, work, name)
+        ReusedThreads.start(REUSED_THREADS, work, name)
 
-    monkeypatch.setattr(BACKGROUND, "start", start)
+    monkeypatch.setattr(REUSED_THREADS, "start", start)
     compilation = compiled(FailingDevice())
 
     def executing() -> list[threading.Thread]:

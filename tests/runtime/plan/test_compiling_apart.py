@@ -11,7 +11,7 @@ from support.models.addition import addition
 from support.tflite.builder import TfliteModel
 
 import neurald as nd
-from neurald.hal.compiling import background
+from neurald.hal.compiling import separate_compiler
 from neurald.hal.memory import mapped_file
 from neurald.hal.model.constants import seal_constants
 from neurald.runtime.plan import preparer
@@ -67,12 +67,12 @@ _AHEAD = """
 import sys
 import time
 import neurald as nd
-from neurald.hal.compiling import background
+from neurald.hal.compiling import separate_compiler
 from neurald.hal.memory import mapped_file
 
 mapped_file._REST_NS = 20_000_000
 found = set()
-background.start_ahead = lambda *arguments, **named: found.update(sys.modules)
+separate_compiler.start_ahead = lambda *arguments, **named: found.update(sys.modules)
 time.sleep(0.05)
 builder = nd.CompilationBuilder(nd.load_tflite(sys.argv[1]))
 builder.set_startup(nd.Startup.OPTIMIZED)
@@ -97,7 +97,7 @@ def test_compilations_that_are_waited_for_have_processes_of_their_own() -> None:
     builder = nd.CompilationBuilder(addition(np.arange(5, dtype=np.float32)), devices=nd.devices()[:1])
     builder.set_caching(None)
     builder.finish()
-    assert ("cpu", True) in background._pools
+    assert ("cpu", True) in separate_compiler._pools
 
 
 def test_the_process_starts_before_constants_that_nobody_has_read_are_read(
@@ -106,7 +106,9 @@ def test_the_process_starts_before_constants_that_nobody_has_read_are_read(
     monkeypatch.setattr(mapped_file, "_REST_NS", 20_000_000)
     events: list[object] = []
     monkeypatch.setattr(
-        background, "start_ahead", lambda name, device, *, is_awaited: events.append((name, is_awaited))
+        separate_compiler,
+        "start_ahead",
+        lambda name, device, *, is_awaited: events.append((name, is_awaited)),
     )
 
     def seal(model: nd.Model) -> nd.Model:

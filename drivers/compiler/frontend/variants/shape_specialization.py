@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     # A start from the cache needs none of these.
     from neurald.drivers.compiler.frontend.variants.open_models import OpenModel, OpenModels
     from neurald.drivers.compiler.frontend.variants.pending_variant import PendingVariant
-    from neurald.hal.execution.background import SubmittedWork
+    from neurald.hal.execution.background_worker import SubmittedWork
 
 # The functions that compile import the compiler themselves, since a start from the cache needs
 # none.
@@ -278,7 +278,7 @@ class SpecializingModel(InProcessModel):
 
     def _submit(self, work: Callable[[Cancellation], None]) -> "SubmittedWork | None":
         """Does work in the background, unless the model is freed before."""
-        from neurald.hal.execution.background import worker
+        from neurald.hal.execution.background_worker import worker
 
         submitted = worker.submit(work)
         if submitted is not None:

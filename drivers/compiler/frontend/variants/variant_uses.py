@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
-    from neurald.hal.execution.background import SubmittedWork  # rarely needed
+    from neurald.hal.execution.background_worker import SubmittedWork  # rarely needed
 
 _Key = TypeVar("_Key")
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from neurald.hal.device import ExecuteOptions, ExecutionResult
 from neurald.hal.errors import DeadObject, Error, OpFailed, without_frames
-from neurald.hal.process.background import BACKGROUND
+from neurald.hal.process.reused_threads import REUSED_THREADS
 from neurald.hal.process.turn import Turn
 from neurald.hal.rpc.client.rings.ring import Ring, RingRequest
 
@@ -118,4 +118,4 @@ class RingExecution:
         run = getattr(self, "_run", None)
         if run is not None:
             with contextlib.suppress(RuntimeError):
-                BACKGROUND.start(run.finish_unobserved, "neurald execution")
+                REUSED_THREADS.start(run.finish_unobserved, "neurald execution")

@@ -19,7 +19,7 @@ from neurald.drivers.cpu.native.objects.llvm import LoadedCode
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.target.processor import MACHINE
 from neurald.drivers.cpu.target.target import TARGETS
-from neurald.hal.compiling.background import end_processes
+from neurald.hal.compiling.separate_compiler import end_processes
 from neurald.hal.device import Artifact, PrepareOptions
 from neurald.hal.errors import BadData, OpFailed
 from neurald.hal.execution.reference_model import ReferenceModel
@@ -32,9 +32,9 @@ _PROGRAM = """
 import sys
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.cpu.first_tier import library as subject
-from neurald.hal.compiling import background
+from neurald.hal.compiling import separate_compiler
 
-background.NICENESS = 0
+separate_compiler.NICENESS = 0
 subject.built_library = lambda target: None
 library = CpuDevice().first_tier.library
 assert library.code(None) is None

@@ -18,7 +18,7 @@ from neurald.drivers.cpu.first_tier import library
 from neurald.drivers.cpu.parts.native_segment import NativeSegment
 from neurald.drivers.cpu.parts.partly_compiled_model import PartlyCompiledModel
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
-from neurald.hal.compiling.background import BackgroundCompiler
+from neurald.hal.compiling.separate_compiler import SeparateCompiler
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.execution.graph_operations import GraphOperations
 from neurald.hal.execution.reference_model import ReferenceModel
@@ -203,7 +203,7 @@ def in_background(
     model: nd.Model, device: CpuDevice, first_tier: SpecializingModel | None = None
 ) -> SpecializingModel:
     """Prepares a model that is compiled in the background for each length."""
-    compiler = BackgroundCompiler("cpu", device, model)
+    compiler = SeparateCompiler("cpu", device, model)
     options = PrepareOptions(compiler=compiler, cancellation=Cancellation(), first_tier=first_tier)
     prepared = device.prepare_model(model, options)
     assert isinstance(prepared, SpecializingModel)

@@ -16,7 +16,7 @@ from neurald.drivers.compiler.frontend.variants.variant_uses import VariantUses
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.cpu.open_model import CpuOpenModel
 from neurald.hal.errors import OutOfMemory
-from neurald.hal.execution.background import SubmittedWork, worker
+from neurald.hal.execution.background_worker import SubmittedWork, worker
 from neurald.hal.sync.interpreter_turns import turns
 
 

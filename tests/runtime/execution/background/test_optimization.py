@@ -23,7 +23,7 @@ from support.waiting import wait_until
 
 import neurald as nd
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
-from neurald.hal.compiling import background
+from neurald.hal.compiling import separate_compiler
 from neurald.hal.compiling.pool import CompilePool
 from neurald.hal.device import PreparedModel, PrepareOptions
 from neurald.hal.errors import OpFailed, OutOfMemory, ResourceExhaustedTransient
@@ -52,16 +52,16 @@ def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     """Holds back the optimised code until the event is set."""
     go = threading.Event()
-    compile_model = background.BackgroundCompiler.compile
+    compile_model = separate_compiler.SeparateCompiler.compile
 
-    def wait(self: background.BackgroundCompiler, *arguments: object, **more: object) -> object:
+    def wait(self: separate_compiler.SeparateCompiler, *arguments: object, **more: object) -> object:
         stop = more.get("cancellation")
         while not go.wait(0.01):
             if getattr(stop, "is_cancelled", False):
                 break
         return compile_model(self, *arguments, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(background.BackgroundCompiler, "compile", wait)
+    monkeypatch.setattr(separate_compiler.SeparateCompiler, "compile", wait)
     yield go
     go.set()
 
@@ -438,7 +438,7 @@ def test_a_helper_that_is_killed_leaves_a_reason(monkeypatch: pytest.MonkeyPatch
 
 def test_compiling_goes_on_after_its_process_was_killed() -> None:
     assert started(add_model((3, 3))).wait_until_optimized(WAIT_S)
-    processes = [pool.process for pool in background._pools.values() if pool.process is not None]
+    processes = [pool.process for pool in separate_compiler._pools.values() if pool.process is not None]
     assert processes
     for process in processes:
         os.kill(process, signal.SIGKILL)

@@ -24,7 +24,7 @@ from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.errors import Cancelled, OpFailed, ResourceExhaustedTransient
-from neurald.hal.process.background import BackgroundThreads
+from neurald.hal.process.reused_threads import ReusedThreads
 from neurald.hal.sync.fence import Fence
 
 Code = nd.ResultCode
@@ -497,7 +497,7 @@ def test_no_thread_can_be_started(mode: str, monkeypatch: pytest.MonkeyPatch) ->
         raise RuntimeError("can't start new thread")
 
     with monkeypatch.context() as patch:
-        patch.setattr(BackgroundThreads, "start", start)
+        patch.setattr(ReusedThreads, "start", start)
         with pytest.raises(ResourceExhaustedTransient, match="no thread can be started"):
             compute(execution, mode)
     compute(execution, mode)

@@ -6,7 +6,7 @@ import weakref
 import pytest
 
 from neurald.drivers.compiler.frontend.variants.variant_uses import FREQUENT_USES, VariantUses, improving
-from neurald.hal.execution.background import SubmittedWork
+from neurald.hal.execution.background_worker import SubmittedWork
 from neurald.hal.sync.interpreter_turns import turns
 
 

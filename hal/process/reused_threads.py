@@ -24,7 +24,7 @@ class _IdleThread:
         self.work: Callable[[], object] | None = None
 
 
-class BackgroundThreads:
+class ReusedThreads:
     """Starts work at once, each in a thread of its own. Thread-safe.
 
     The threads do not delay the end of the process. No lock is held, so finalizers and signal
@@ -69,4 +69,4 @@ class BackgroundThreads:
 
 
 #: The threads of this process for work that executions do in the background.
-BACKGROUND: Final = BackgroundThreads()
+REUSED_THREADS: Final = ReusedThreads()

@@ -8,11 +8,11 @@ from concurrent.futures import Future
 import pytest
 from support.waiting import wait_until
 
-from neurald.hal.process import background
-from neurald.hal.process.background import BackgroundThreads
+from neurald.hal.process import reused_threads
+from neurald.hal.process.reused_threads import ReusedThreads
 
 
-def ident_of(threads: BackgroundThreads, name: str = "some work") -> int:
+def ident_of(threads: ReusedThreads, name: str = "some work") -> int:
     """Runs work that returns the identifier of its thread."""
     done: Future[tuple[int, str, bool]] = Future()
 
@@ -26,12 +26,12 @@ def ident_of(threads: BackgroundThreads, name: str = "some work") -> int:
     return ident
 
 
-def settled(threads: BackgroundThreads, idle: int) -> bool:
+def settled(threads: ReusedThreads, idle: int) -> bool:
     return len(threads._idle) == idle
 
 
 def test_an_idle_thread_is_used_again() -> None:
-    threads = BackgroundThreads()
+    threads = ReusedThreads()
     first = ident_of(threads)
     for number in range(5):
         wait_until(lambda: settled(threads, 1))
@@ -39,7 +39,7 @@ def test_an_idle_thread_is_used_again() -> None:
 
 
 def test_work_never_waits_for_other_work() -> None:
-    threads, proceed, started = BackgroundThreads(), threading.Event(), threading.Semaphore(0)
+    threads, proceed, started = ReusedThreads(), threading.Event(), threading.Semaphore(0)
 
     def work() -> None:
         started.release()
@@ -56,8 +56,8 @@ def test_work_never_waits_for_other_work() -> None:
 
 
 def test_idle_threads_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(background, "_IDLE_S", 0.02)
-    threads = BackgroundThreads()
+    monkeypatch.setattr(reused_threads, "_IDLE_S", 0.02)
+    threads = ReusedThreads()
     for _ in range(3):
         ident_of(threads)
         wait_until(lambda: settled(threads, 0))
@@ -69,7 +69,7 @@ def test_an_idle_thread_keeps_nothing_alive() -> None:
         def __call__(self) -> None:
             pass
 
-    threads, work = BackgroundThreads(), Work()
+    threads, work = ReusedThreads(), Work()
     reference = weakref.ref(work)
     threads.start(work, "work")
     del work
@@ -83,11 +83,11 @@ def test_a_thread_that_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
     with pytest.raises(RuntimeError):
-        BackgroundThreads().start(lambda: None, "work")
+        ReusedThreads().start(lambda: None, "work")
 
 
 def test_a_child_has_no_idle_threads() -> None:
-    threads = BackgroundThreads()
+    threads = ReusedThreads()
     ident_of(threads)
     wait_until(lambda: settled(threads, 1))
     child = os.fork()

@@ -12,7 +12,7 @@ from support.threads import refuse_threads
 from support.waiting import wait_until
 
 from neurald.hal.errors import OpFailed, OutOfMemory, ResourceExhaustedTransient
-from neurald.hal.execution.background import BackgroundWorker
+from neurald.hal.execution.background_worker import BackgroundWorker
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.interpreter_turns import turns
 

@@ -48,7 +48,7 @@ _MAX_LEFT_BYTES: Final = 64 << 20
 _left: list[int] = []
 
 
-class BackgroundCompiler:
+class SeparateCompiler:
     """Implements `neurald.hal.device.Compiler` for a model of this process.
 
     Args:
@@ -120,7 +120,7 @@ def compile_common(driver: str, device: Device, cancellation: Cancellation) -> A
     It has normal priority, since references, which run until then, are slow.
 
     Args:
-        driver: see `BackgroundCompiler`.
+        driver: see `SeparateCompiler`.
         device: it implements `neurald.hal.compiling.contract.CompilesCommonCode`.
         cancellation: ends it.
 
@@ -150,7 +150,7 @@ def start_ahead(driver: str, device: Device, *, is_awaited: bool) -> None:
     """Starts the process that compiles, meanwhile, if it is certain that a model will follow soon.
 
     Args:
-        driver, device, is_awaited: see `BackgroundCompiler`.
+        driver, device, is_awaited: see `SeparateCompiler`.
     """
     _pool(driver, device, is_awaited=is_awaited).start()
 
@@ -166,7 +166,7 @@ def leave_to_process(
     """Leaves a model to another process, which compiles it when this process has exited.
 
     Args:
-        driver, device: see `BackgroundCompiler`.
+        driver, device: see `SeparateCompiler`.
         model: all inputs have known shapes; no types are of vendors' extensions. None for the code
             that all models need.
         keep: where the result is kept.
@@ -199,7 +199,7 @@ def _pool(
     """Returns the pool of a driver.
 
     Args:
-        driver, device, is_awaited: see `BackgroundCompiler`.
+        driver, device, is_awaited: see `SeparateCompiler`.
         stop: of the compilation that needs it, which `end_processes` can already cancel.
 
     Raises:

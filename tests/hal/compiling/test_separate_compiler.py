@@ -22,9 +22,9 @@ from neurald.drivers.sample.extension import EXTENSION
 from neurald.hal.cache.secret import SECRET_VARIABLE
 from neurald.hal.cache.store import MAX_BYTES_VARIABLE, Cache
 from neurald.hal.cache.variants import SharedCache
-from neurald.hal.compiling import background
-from neurald.hal.compiling.background import BackgroundCompiler, end_processes, start_ahead
+from neurald.hal.compiling import separate_compiler
 from neurald.hal.compiling.job import LocalModel
+from neurald.hal.compiling.separate_compiler import SeparateCompiler, end_processes, start_ahead
 from neurald.hal.errors import Cancelled
 from neurald.hal.sync.cancellation import Cancellation
 
@@ -33,7 +33,7 @@ def test_models_are_compiled_in_another_process() -> None:
     device = CpuDevice()
     model = add_model((0, 3))
     shapes = dict.fromkeys(model.main.inputs, (4, 3))
-    compiler = BackgroundCompiler("cpu", device, model)
+    compiler = SeparateCompiler("cpu", device, model)
     for _ in range(2):
         compiled = compiler.compile(shapes)
         assert compiled.artifact is not None
@@ -45,11 +45,11 @@ def test_models_are_compiled_in_another_process() -> None:
 
 def test_the_process_that_compiles_ends_when_it_is_idle(monkeypatch: pytest.MonkeyPatch) -> None:
     end_processes()
-    monkeypatch.setattr(background, "_IDLE_S", 0.05)
+    monkeypatch.setattr(separate_compiler, "_IDLE_S", 0.05)
     model = add_model((4, 3))
-    compiler = BackgroundCompiler("cpu", CpuDevice(), model)
+    compiler = SeparateCompiler("cpu", CpuDevice(), model)
     assert compiler.compile().artifact is not None
-    (pool,) = background._pools.values()
+    (pool,) = separate_compiler._pools.values()
     wait_until(lambda: pool.process is None, 30.0)
     assert compiler.compile().artifact is not None  # It starts again.
     end_processes()
@@ -59,10 +59,10 @@ def test_the_process_that_compiles_can_start_ahead() -> None:
     end_processes()
     device = CpuDevice()
     start_ahead("cpu", device, is_awaited=True)
-    (pool,) = background._pools.values()
+    (pool,) = separate_compiler._pools.values()
     process = pool.process
     assert process is not None
-    compiled = BackgroundCompiler("cpu", device, add_model((4, 3)), is_awaited=True).compile()
+    compiled = SeparateCompiler("cpu", device, add_model((4, 3)), is_awaited=True).compile()
     assert compiled.artifact is not None
     assert pool.process == process
     end_processes()
@@ -80,7 +80,7 @@ def test_the_process_that_compiles_opens_the_cache_of_this_one(
         start_ahead("cpu", device, is_awaited=True)
     cache = Cache(tmp_path / "cache")
     shared = SharedCache(cache, device, pytest.fail)
-    compiler = BackgroundCompiler("cpu", device, add_model((4, 3)), shared, is_awaited=True)
+    compiler = SeparateCompiler("cpu", device, add_model((4, 3)), shared, is_awaited=True)
     assert compiler.compile().artifact is not None
     (pack,) = cache.verify()
     assert not pack.damage
@@ -90,7 +90,7 @@ def test_the_process_that_compiles_opens_the_cache_of_this_one(
 
 
 def test_models_are_sent_without_messages_of_the_wire_protocol() -> None:
-    sent = background._encoded(add_model((4, 3)))
+    sent = separate_compiler._encoded(add_model((4, 3)))
     assert isinstance(sent, LocalModel)
     found = msgspec.msgpack.decode(msgspec.msgpack.encode(sent), type=LocalModel).model(())
     assert found.main == add_model((4, 3)).main
@@ -99,7 +99,7 @@ def test_models_are_sent_without_messages_of_the_wire_protocol() -> None:
     pixels = builder.add_operand(builder.extension_operand_type(EXTENSION.name, 0), (2, 3))
     builder.add_operation(builder.extension_operation_type(EXTENSION.name, 1), [gray], [pixels])
     builder.identify_inputs_and_outputs([gray], [pixels])
-    assert isinstance(background._encoded(builder.finish()), bytes)
+    assert isinstance(separate_compiler._encoded(builder.finish()), bytes)
 
 
 def test_a_cancelled_compilation_ends() -> None:
@@ -108,10 +108,10 @@ def test_a_cancelled_compilation_ends() -> None:
     cancellation.cancel()
     model = add_model((0, 3))
     with pytest.raises(Cancelled):
-        BackgroundCompiler("cpu", CpuDevice(), model).compile(
+        SeparateCompiler("cpu", CpuDevice(), model).compile(
             dict.fromkeys(model.main.inputs, (4, 3)), cancellation=cancellation
         )
-    assert not background._pools, "a process was started for nothing"
+    assert not separate_compiler._pools, "a process was started for nothing"
 
 
 def test_a_compilation_that_begins_leaves_no_process_when_all_are_ended(
@@ -119,19 +119,19 @@ def test_a_compilation_that_begins_leaves_no_process_when_all_are_ended(
 ) -> None:
     """Its thread may be about to start the process."""
     end_processes()
-    started, choose, chosen = threading.Event(), background._pool, threading.Event()
+    started, choose, chosen = threading.Event(), separate_compiler._pool, threading.Event()
 
     def later(*arguments: Any, **named: Any) -> Any:
         started.set()
         assert chosen.wait(60.0)
         return choose(*arguments, **named)
 
-    monkeypatch.setattr(background, "_pool", later)
+    monkeypatch.setattr(separate_compiler, "_pool", later)
     stop, errors = Cancellation(), []
 
     def compile_model() -> None:
         try:
-            BackgroundCompiler("cpu", CpuDevice(), add_model((4, 3))).compile(cancellation=stop)
+            SeparateCompiler("cpu", CpuDevice(), add_model((4, 3))).compile(cancellation=stop)
         except Cancelled as error:
             errors.append(error)
 
@@ -142,7 +142,7 @@ def test_a_compilation_that_begins_leaves_no_process_when_all_are_ended(
     end_processes()
     thread.join()
     assert len(errors) == 1
-    assert not background._pools
+    assert not separate_compiler._pools
 
 
 _EXITS_MEANWHILE = """
@@ -182,12 +182,12 @@ BEFORE = os.getpriority(os.PRIO_PROCESS, 0)
 from support.daemon.processes import held_streams
 from support.models.small import add_model
 from neurald.drivers.cpu.device import CpuDevice
-from neurald.hal.compiling import background
-from neurald.hal.compiling.background import BackgroundCompiler
+from neurald.hal.compiling import separate_compiler
+from neurald.hal.compiling.separate_compiler import SeparateCompiler
 
 device = CpuDevice()
-BackgroundCompiler("cpu", device, add_model()).compile()
-(pool,) = background._pools.values()
+SeparateCompiler("cpu", device, add_model()).compile()
+(pool,) = separate_compiler._pools.values()
 own = os.getpriority(os.PRIO_PROCESS, 0)
 print(os.getpriority(os.PRIO_PROCESS, pool.process) == min(19, own + 16), own == BEFORE)
 print(os.sched_getscheduler(pool.process) == os.SCHED_BATCH)
