@@ -117,7 +117,8 @@ def _public_callables() -> Iterator[tuple[str, FunctionType, str]]:
         if isinstance(found, FunctionType):
             yield name, found, inspect.getdoc(found) or ""
         elif inspect.isclass(found) and not issubclass(found, Enum | BaseException):
-            for method, value in vars(found).items():
+            own = [base for base in found.__mro__ if base.__module__.startswith("neurald.")]
+            for method, value in (pair for base in own for pair in vars(base).items()):
                 function = getattr(value, "__func__", value)
                 is_public = not method.startswith("_") or method == "__call__"
                 if isinstance(function, FunctionType) and is_public:

@@ -1,17 +1,14 @@
 """Execution: binds buffers to a compilation's inputs and outputs, and runs it.
 
-An execution is in one of three states: preparation, computation or completed. Buffers and settings
-can be changed only in preparation. A one-shot execution computes once. A reusable one computes any
-number of times with the same buffers, but not twice at the same time. A rejected call changes
-nothing.
+Its states are those of `execution_preparation.py`. A one-shot execution computes once. A reusable
+one computes any number of times with the same buffers, but not twice at the same time. A rejected
+call changes nothing.
 """
 
 from collections.abc import Callable, Sequence
-from enum import Enum, auto
 
-from neurald.hal.api_arguments import flag, integer, items, member, number, shown, time_limit
+from neurald.hal.api_arguments import integer, items, member, shown, time_limit
 from neurald.hal.device import (
-    MAX_LOOP_TIMEOUT_S,
     ExecuteOptions,
     ExecutionResult,
     StepDuration,
@@ -29,11 +26,7 @@ from neurald.hal.errors import (
 )
 from neurald.hal.execution.native_serving import NativeCall
 from neurald.hal.execution.reusable import ReusableExecution
-from neurald.hal.lazy_numpy import Array
-from neurald.hal.memory.pool import Memory
-from neurald.hal.model.types import Dimensions, Duration
-from neurald.hal.process.fork import forkable_lock
-from neurald.hal.unpicklable import Unpicklable
+from neurald.hal.model.types import Duration
 from neurald.hal.wording import counted
 from neurald.runtime.execution.background.event import Event, event_of
 from neurald.runtime.execution.background.fenced import (
@@ -42,28 +35,15 @@ from neurald.runtime.execution.background.fenced import (
     start_fenced,
     start_submitted,
 )
-from neurald.runtime.execution.binding.arguments import ExecutionArguments
 from neurald.runtime.execution.burst import Burst
-from neurald.runtime.execution.compiled_model import COMPILE_ELSEWHERE, CompiledModel, require_compiled
+from neurald.runtime.execution.compiled_model import CompiledModel
 from neurald.runtime.execution.computation import Computation, insufficient
-from neurald.runtime.execution.execution_settings import ExecutionSettings
+from neurald.runtime.execution.execution_preparation import COMPLETED, COMPUTATION, ExecutionPreparation
 from neurald.runtime.execution.fast_paths import is_valid, making_fast_path
 from neurald.runtime.execution.measurement.receipt import ExecutionReceipt, ReceiptRecorder, recording
 
 
-class _ExecutionState(Enum):
-    """The states of an execution; see the docstring of the module."""
-
-    PREPARATION = auto()
-    COMPUTATION = auto()
-    COMPLETED = auto()
-
-
-# Looking up a member of an enumeration takes longer than a global variable.
-_PREPARATION, _COMPUTATION, _COMPLETED = _ExecutionState
-
-
-class Execution(Unpicklable):
+class Execution(ExecutionPreparation):
     """One execution of a compilation. Thread-safe.
 
     Args:
@@ -75,209 +55,22 @@ class Execution(Unpicklable):
         BadState: the compilation is not finished.
     """
 
-    instead_of_pickling = COMPILE_ELSEWHERE
-
     def __init__(self, compilation: CompiledModel, *, reusable: bool = False) -> None:
-        require_compiled(compilation)
-        self._compilation = compilation
-        self._arguments = ExecutionArguments(compilation.model, compilation)
+        super().__init__(compilation, reusable=reusable)
         self._computation: Computation | None = None
         # The fastest way to compute again, if the execution has completed. It keeps the GIL, so it
         # needs no lock: nothing can observe that it computes.
         self._short: Callable[[], bool | ExecutionResult | None] | None = None
         self._fast_path: ReusableExecution | None = None
         self._burst_fast_path: tuple[Burst, Callable[[ExecuteOptions], ExecutionResult]] | None = None
-        self._settings = ExecutionSettings()
-        self._reusable = flag(reusable, "whether the execution is reusable")
         self._is_expected = False
         self._recorder: ReceiptRecorder | None = None
-        self._state = _PREPARATION
         #: Stands for the computation under way, if it is not on a fast path; see `_start`.
         self._user: object | None = None
         #: The event of a computation under way that the threads which wait for it finish.
         self._event: Event | None = None
-        self._lock = forkable_lock()
         self._result: ExecutionResult | None = None
         self._after_fences: Timing | None = None
-
-    def __repr__(self) -> str:
-        return f"<Execution of {self._compilation!r}, {self._state.name.lower()}>"
-
-    @property
-    def compilation(self) -> CompiledModel:
-        """The compilation that is executed."""
-        return self._compilation
-
-    def enable_input_and_output_padding(self, enable: bool = True) -> None:
-        """Allows the memory of inputs and outputs to be larger than their data.
-
-        A device may then read the bytes after an input and write the bytes after an output.
-        `Compilation.preferred_memory_padding_for_input` returns the multiple that it prefers.
-
-        Args:
-            enable: whether to allow padding.
-
-        Raises:
-            BadState: an input or output is already bound, or the execution has started.
-        """
-        with self._lock:
-            self._require_preparation()
-            self._arguments.enable_padding(flag(enable, "whether padding is enabled"))
-
-    def set_input(self, index: int, array: Array | None, dimensions: Dimensions = None) -> None:
-        """Binds an array as an input; None omits an optional one.
-
-        The array is read in place when the execution computes. Its shape sets the dimensions that
-        the model leaves open, unless `dimensions` does. An array of strings, which may be objects
-        (bytes or text) or one of NumPy's string types, is copied now.
-
-        Args:
-            index: the index of the input.
-            array: its value; None if the operand is optional and omitted.
-            dimensions: the shape of this value; by default that of the array.
-
-        Raises:
-            BadData: there is no such input, or the array is not C-contiguous or has another type or
-                shape than the model's.
-            BadState: the input is already bound, or the execution has started.
-        """
-        with self._lock:
-            self._require_preparation()
-            self._arguments.set_input(index, array, dimensions)
-
-    def set_output(self, index: int, array: Array, dimensions: Dimensions = None) -> None:
-        """Binds an array as an output, which is written in place.
-
-        If the model and `dimensions` leave the shape open, the array is only a buffer, which is
-        filled from its start; `output_dimensions` returns the actual shape. A string output needs
-        an array of objects, which receives bytes.
-
-        Args:
-            index: the index of the output.
-            array: the memory of the output.
-            dimensions: its shape, if the model leaves it open and it is known.
-
-        Raises:
-            BadData: there is no such output, or the array is read-only, not C-contiguous, or of
-                another type or size than the model's.
-            BadState: the output is already bound, or the execution has started.
-            UnexpectedNull: `array` is None.
-        """
-        with self._lock:
-            self._require_preparation()
-            self._arguments.set_output(index, array, dimensions)
-
-    def set_input_from_memory(
-        self, index: int, memory: Memory, offset: int, length: int, dimensions: Dimensions = None
-    ) -> None:
-        """Binds `length` bytes of `memory`, from `offset`, as an input.
-
-        Args:
-            index: the index of the input.
-            memory: the memory that holds the bytes.
-            offset: the offset of the first byte; 0 for device memory, which is always used as a
-                whole.
-            length: the length in bytes; 0 for device memory.
-            dimensions: the shape, where the model leaves it open.
-
-        Raises:
-            BadData: there is no such input, the range is outside the memory, or its length is not
-                the input's size.
-            BadState: the input is already bound, or the execution has started.
-            UnexpectedNull: `memory` is None.
-        """
-        with self._lock:
-            self._require_preparation()
-            self._arguments.set_input_from_memory(index, memory, offset, length, dimensions)
-
-    def set_output_from_memory(
-        self, index: int, memory: Memory, offset: int, length: int, dimensions: Dimensions = None
-    ) -> None:
-        """Binds bytes of a memory as an output; see `set_input_from_memory`.
-
-        Args:
-            index: the index of the output.
-            memory, offset, length, dimensions: as for `set_input_from_memory`.
-        """
-        with self._lock:
-            self._require_preparation()
-            self._arguments.set_output_from_memory(index, memory, offset, length, dimensions)
-
-    def set_reusable(self, reusable: bool = True) -> None:
-        """Allows the execution to compute again after it has completed.
-
-        Args:
-            reusable: whether the execution may compute again.
-
-        Raises:
-            BadState: the execution has started.
-        """
-        with self._lock:
-            self._require_preparation()
-            self._reusable = flag(reusable, "whether the execution is reusable")
-
-    def set_measure_timing(self, measure: bool = True) -> None:
-        """Enables timing, so that `duration` returns values.
-
-        Args:
-            measure: whether to measure.
-
-        Raises:
-            BadData: strict mode forbids it.
-            BadState: the execution has started.
-        """
-        self._compilation.require_one_device("timing")
-        with self._lock:
-            self._require_preparation()
-            self._settings.measure = flag(measure, "whether timing is measured")
-
-    def set_timeout(self, seconds: float | None) -> None:
-        """Limits the time of one computation, in seconds; None, 0 and infinity for no limit.
-
-        A computation that exceeds the limit ends soon after, even within a step, with
-        MissedDeadlineTransient or MissedDeadlinePersistent.
-
-        Raises:
-            BadData: the time is negative, or strict mode forbids it.
-            BadState: the execution has started.
-        """
-        self._compilation.require_one_device("a time limit")
-        limit = time_limit(seconds, "the timeout")
-        with self._lock:
-            self._require_preparation()
-            self._settings.timeout_s = limit
-
-    def set_loop_timeout(self, seconds: float) -> None:
-        """Limits the time of one WHILE operation, in seconds; the default is 2, the maximum 15.
-
-        Raises:
-            BadData: the time is negative.
-            BadState: the execution has started.
-        """
-        limit = number(seconds, "the loop timeout")
-        if not limit >= 0:
-            raise BadData(f"the loop timeout is {limit} s; it must not be negative")
-        with self._lock:
-            self._require_preparation()
-            self._settings.loop_timeout_s = min(limit, MAX_LOOP_TIMEOUT_S)
-
-    def add_extension_attribute(self, extension: str, attribute: int, value: bytes) -> None:
-        """Sets an attribute of a vendor's extension for all computations of this execution.
-
-        Args:
-            extension, attribute, value: as for `CompilationBuilder.add_extension_attribute`.
-
-        Raises:
-            BadData: the compilation was not made for a list of exactly one device, that device does
-                not declare the attribute, or the attribute already has a value.
-            BadState: the execution has started.
-        """
-        with self._lock:
-            attributes = self._compilation.with_attribute(
-                self._settings.attributes, extension, attribute, value
-            )
-            self._require_preparation()
-            self._settings.attributes = attributes
 
     def compute(self, *, burst: Burst | None = None) -> None:
         """Runs the model and returns when the outputs are written.
@@ -329,11 +122,11 @@ class Execution(Unpicklable):
         try:
             with self._lock:
                 fast_path = self._fast_path
-                if fast_path is None or self._state is not _COMPLETED:
+                if fast_path is None or self._state is not COMPLETED:
                     return False
                 cancellation = self._settings.next_cancellation()
                 has_begun = True
-                self._state = _COMPUTATION
+                self._state = COMPUTATION
             result = fast_path(cancellation)
             if result is not None and not self._accepts(result):
                 return self._failed(OpFailed("the result is not valid"))
@@ -342,7 +135,7 @@ class Execution(Unpicklable):
                 raise
             return self._failed(error)
         # Without a result, that of the previous computation remains valid.
-        self._state = _COMPLETED
+        self._state = COMPLETED
         return True
 
     def _ran_short(self) -> bool:
@@ -376,18 +169,18 @@ class Execution(Unpicklable):
         try:
             with self._lock:
                 fast_path = self._burst_fast_path
-                if fast_path is None or fast_path[0] is not burst or self._state is not _COMPLETED:
+                if fast_path is None or fast_path[0] is not burst or self._state is not COMPLETED:
                     return False
                 options = self._settings.next_options()
                 has_begun = True
-                self._state = _COMPUTATION
+                self._state = COMPUTATION
             if not self._accepts(fast_path[1](options)):
                 return self._failed(OpFailed("the result is not valid"))
         except BaseException as error:
             if not has_begun:
                 raise
             return self._failed(error)
-        self._state = _COMPLETED
+        self._state = COMPLETED
         return True
 
     def create_native_call(self) -> NativeCall | None:
@@ -531,7 +324,7 @@ class Execution(Unpicklable):
     def _begun(self, event: Event) -> Event:
         """Remembers the event of the computation under way, and returns it."""
         with self._lock:
-            if self._state is _COMPUTATION:
+            if self._state is COMPUTATION:
                 self._event = event
         return event
 
@@ -558,7 +351,7 @@ class Execution(Unpicklable):
         Does nothing if the execution is not computing, unless `expect` was called.
         """
         with self._lock:
-            if self._state is not _COMPUTATION:
+            if self._state is not COMPUTATION:
                 if self._is_expected:
                     self._settings.cancel_next()
                 return
@@ -579,9 +372,9 @@ class Execution(Unpicklable):
         """
         self._finish_if_over()
         with self._lock:
-            if self._state is _COMPUTATION:
+            if self._state is COMPUTATION:
                 raise BadState("the execution is already computing; wait for its end, or use another one")
-            if self._state is _COMPLETED and not self._reusable:
+            if self._state is COMPLETED and not self._reusable:
                 raise BadState("the execution has already computed; only a reusable one may compute again")
             computation = self._computation or Computation(self._compilation, self._arguments)
             if has_bounded_outputs:
@@ -591,7 +384,7 @@ class Execution(Unpicklable):
             options = self._settings.next_options()
             self._result = None
             self._user = user
-            self._state = _COMPUTATION
+            self._state = COMPUTATION
             return computation, options
 
     def _run(self, burst: Burst | None = None) -> ExecutionResult:
@@ -602,7 +395,7 @@ class Execution(Unpicklable):
             if self._user is user:
                 # A signal has interrupted it before it could end.
                 self._user = None
-                self._state = _COMPLETED
+                self._state = COMPLETED
 
     def _computed(
         self, computation: Computation, options: ExecuteOptions, burst: Burst | None = None
@@ -628,7 +421,7 @@ class Execution(Unpicklable):
             self._result = result
             self._after_fences = after_fences
             self._event = None
-            self._state = _COMPLETED
+            self._state = COMPLETED
             self._user = None
 
     def _complete_submitted(self, outcome: FencedResult | None) -> None:
@@ -686,21 +479,6 @@ class Execution(Unpicklable):
         """
         return len(self.output_dimensions(index))
 
-    def enable_receipt(self, enable: bool = True) -> None:
-        """Sets whether computations keep a receipt, see `receipt`.
-
-        They take some microseconds more.
-
-        Args:
-            enable: whether computations keep a receipt.
-
-        Raises:
-            BadState: the execution has started.
-        """
-        with self._lock:
-            self._require_preparation()
-            self._settings.wants_receipt = flag(enable, "whether a receipt is kept")
-
     @property
     def receipt(self) -> ExecutionReceipt:
         """The receipt of the last computation, also of one that failed.
@@ -714,7 +492,7 @@ class Execution(Unpicklable):
         self._finish_if_over()
         with self._lock:
             recorder, result, state = self._recorder, self._result, self._state
-        if recorder is None or state is not _COMPLETED:
+        if recorder is None or state is not COMPLETED:
             raise BadState("there is no receipt: call enable_receipt() before computing")
         durations = () if result is None else result.step_durations
         compilation = self._compilation
@@ -757,14 +535,10 @@ class Execution(Unpicklable):
         return result
 
     def _completed(self) -> ExecutionResult:
-        if self._state is not _COMPLETED:
+        if self._state is not COMPLETED:
             raise BadState("the execution has not completed; call compute(), or wait for its event")
         if self._result is None:
             raise BadState(
                 "the execution failed and has no results; its error was raised by compute() or the event"
             )
         return self._result
-
-    def _require_preparation(self) -> None:
-        if self._state is not _PREPARATION:
-            raise BadState("the execution has started; buffers and settings can be changed before that only")

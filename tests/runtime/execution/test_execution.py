@@ -1,8 +1,7 @@
-"""Execution: states, buffers, results, and invalid results of devices."""
+"""Execution: states, results, and invalid results of devices."""
 
 import threading
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.device import ExecutionResult, OutputShape
-from neurald.hal.errors import BadData, DeadObject, MissedDeadlinePersistent, UnavailableDevice
+from neurald.hal.errors import DeadObject, MissedDeadlinePersistent, UnavailableDevice
 from neurald.hal.model.request import Request
 
 pytestmark = pytest.mark.quick
@@ -98,89 +97,6 @@ def test_many_threads_on_one_reusable_execution(compilation: nd.Compilation) -> 
     assert nd.ResultCode.NO_ERROR in codes
 
 
-def test_missing_arguments_can_be_bound_afterwards(compilation: nd.Compilation) -> None:
-    execution = nd.Execution(compilation)
-    execution.set_input(0, np.ones((2, 3), np.float32))
-    with pytest.raises(nd.Error, match="input 1 is not bound"):
-        execution.compute()
-    execution.set_input(1, np.ones((2, 3), np.float32))
-    assert error_code(execution.compute) is BAD_DATA
-    output = np.zeros((2, 3), np.float32)
-    execution.set_output(0, output)
-    execution.compute()
-    np.testing.assert_array_equal(output, np.full((2, 3), 2))
-
-
-@sweep(
-    "array",
-    [
-        np.zeros((2, 2), np.float32),
-        np.zeros((3, 2), np.float32),
-        np.zeros(6, np.float32),
-        np.zeros((2, 3), np.float64),
-        np.zeros((2, 3), np.int32),
-        np.zeros((3, 2), np.float32).T,
-        [[0.0] * 3] * 2,
-    ],
-    ids=str,
-)
-def test_wrong_arrays(compilation: nd.Compilation, array: Any) -> None:
-    execution, _ = bound_execution(compilation)
-    fresh = nd.Execution(compilation)
-    assert error_code(lambda: fresh.set_input(0, array)) is BAD_DATA
-    fresh.set_input(0, np.zeros((2, 3), np.float32))
-    assert error_code(lambda: execution.set_input(0, array)) is BAD_STATE
-
-
-def test_wrong_indexes_and_outputs(compilation: nd.Compilation) -> None:
-    execution = nd.Execution(compilation)
-    good = np.zeros((2, 3), np.float32)
-    for index in (-1, 2, 1 << 40):
-        assert error_code(execution.set_input, index, good) is BAD_DATA
-    assert error_code(lambda: execution.set_output(1, good)) is BAD_DATA
-    assert error_code(lambda: execution.set_output(0, np.zeros((2, 2), np.float32))) is BAD_DATA
-    good.flags.writeable = False
-    assert error_code(lambda: execution.set_output(0, good)) is BAD_DATA
-    assert error_code(execution.set_output, 0, None) is nd.ResultCode.UNEXPECTED_NULL
-
-
-def test_set_twice_and_after_start(compilation: nd.Compilation) -> None:
-    execution, _ = bound_execution(compilation, reusable=True)
-    good = np.zeros((2, 3), np.float32)
-    memory = nd.Memory.allocate(64)
-    calls: list[Callable[[], Any]] = [
-        lambda: execution.set_input(0, good),
-        lambda: execution.set_output(0, good),
-        lambda: execution.set_input_from_memory(1, memory, 0, 24),
-        lambda: execution.set_output_from_memory(0, memory, 0, 24),
-    ]
-    for call in calls:
-        assert error_code(call) is BAD_STATE
-    execution.compute()
-    for call in (
-        *calls,
-        lambda: execution.set_reusable(True),
-        lambda: execution.set_measure_timing(True),
-        lambda: execution.set_timeout(1),
-        lambda: execution.set_loop_timeout(1),
-    ):
-        assert error_code(call) is BAD_STATE
-
-
-def test_memory_arguments(compilation: nd.Compilation) -> None:
-    memory = nd.Memory.allocate(192)
-    np.frombuffer(memory.view(0, 24), np.float32)[:] = 4
-    np.frombuffer(memory.view(64, 24), np.float32)[:] = 5
-    execution = nd.Execution(compilation)
-    for offset, length in ((0, 20), (0, 28), (180, 24), (-8, 24)):
-        assert error_code(execution.set_input_from_memory, 0, memory, offset, length) is BAD_DATA
-    execution.set_input_from_memory(0, memory, 0, 24)
-    execution.set_input_from_memory(1, memory, 64, 24)
-    execution.set_output_from_memory(0, memory, 128, 24)
-    execution.compute()
-    np.testing.assert_array_equal(np.frombuffer(memory.view(128, 24), np.float32), 9)
-
-
 def open_shape_model(dimensions: tuple[int, ...] = (0, 3)) -> nd.Compilation:
     return compiled_add(dimensions)
 
@@ -206,16 +122,6 @@ def test_short_buffer_reports_the_shape_that_is_needed() -> None:
     assert caught.value.code is nd.ResultCode.OUTPUT_INSUFFICIENT_SIZE
     assert execution.output_dimensions(0) == (4, 3)
     assert not short.any()
-
-
-def test_open_shapes_that_contradict_the_model() -> None:
-    compilation = open_shape_model()
-    execution = nd.Execution(compilation)
-    for shape in ((2, 4), (3,), (1, 2, 3)):
-        assert error_code(execution.set_input, 0, np.ones(shape, np.float32)) is BAD_DATA
-    memory = nd.Memory.allocate(64)
-    assert error_code(lambda: execution.set_input_from_memory(0, memory, 0, 24)) is BAD_DATA
-    execution.set_input_from_memory(0, memory, 0, 24, (2, 3))
 
 
 def test_unknown_rank() -> None:
@@ -319,10 +225,6 @@ def test_errors_of_an_explicit_device_reach_the_caller(error: type[nd.Error]) ->
         assert error_code(start, execution) is error.code
 
 
-def test_null_compilation() -> None:
-    assert error_code(nd.Execution, None) is nd.ResultCode.UNEXPECTED_NULL
-
-
 def test_step_durations(compilation: nd.Compilation) -> None:
     execution, _ = bound_execution(compilation)
     execution.set_measure_timing()
@@ -335,30 +237,6 @@ def test_step_durations(compilation: nd.Compilation) -> None:
     assert error_code(unmeasured.step_durations) is BAD_STATE
     unmeasured.compute()
     assert error_code(unmeasured.step_durations) is BAD_STATE
-
-
-@sweep(("first", "second", "output"), [(0, 64, 0), (0, 64, 8), (0, 64, 60), (0, 0, 20)])
-def test_an_output_where_an_input_lies_is_refused(
-    compilation: nd.Compilation, first: int, second: int, output: int
-) -> None:
-    memory = nd.Memory.allocate(256)
-    execution = nd.Execution(compilation)
-    execution.set_input_from_memory(0, memory, first, 24)
-    execution.set_input_from_memory(1, memory, second, 24)
-    execution.set_output_from_memory(0, memory, output, 24)
-    with pytest.raises(BadData, match=r"output 0 overlaps input|input . overlaps output 0"):
-        execution.compute()
-
-
-def test_inputs_may_lie_in_one_place(compilation: nd.Compilation) -> None:
-    values = np.ones((2, 3), np.float32)
-    execution = nd.Execution(compilation)
-    execution.set_input(0, values)
-    execution.set_input(1, values)
-    output = np.zeros((2, 3), np.float32)
-    execution.set_output(0, output)
-    execution.compute()
-    np.testing.assert_array_equal(output, values + values)
 
 
 def test_a_burst_that_is_none(compilation: nd.Compilation) -> None:
