@@ -15,25 +15,22 @@ from neurald.hal.process.address import Address
 from neurald.hal.process.peer import Peer
 from neurald.service.crashes.investigator import CrashInvestigator
 from neurald.service.daemon import notifications
-from neurald.service.logs.formatters import DRIVER
 from neurald.service.manager.control import Done
 from neurald.service.manager.settings.configuration import DriverSettings
-from neurald.service.manager.state import DriverMetrics, DriverState, DriverStatus
+from neurald.service.manager.state import DriverState, DriverStatus
 from neurald.service.manager.supervision.awaited_restart import AwaitedRestart
+from neurald.service.manager.supervision.draining_processes import STOP_SLACK_S, DrainingProcesses
 from neurald.service.manager.supervision.driver_crashes import DriverCrashes
 from neurald.service.manager.supervision.driver_launcher import DriverLauncher
 from neurald.service.manager.supervision.driver_process import DriverProcess
-from neurald.service.manager.supervision.process_report import reported_metrics, reported_number
+from neurald.service.manager.supervision.driver_record import DriverRecord
+from neurald.service.manager.supervision.process_report import reported_number
 from neurald.service.manager.supervision.restart_policy import RestartPolicy
 from neurald.service.manager.supervision.spare_process import SpareProcess
 from neurald.service.manager.supervision.standby_socket import StandbySocket
 from neurald.service.manager.supervision.timers import NamedTimers
 from neurald.service.manager.supervision.waiting_clients import WaitingClients, refusal
 
-_LOG: Final = logging.getLogger(__name__)
-
-#: The levels of log lines about states that an operator should know of.
-_LEVELS: Final = {DriverState.BACKOFF: logging.WARNING, DriverState.QUARANTINED: logging.ERROR}
 #: A client waits for the end of a pause that is at most this long; otherwise it is told to come
 #: back, so that its call can go elsewhere.
 _MAX_WAIT_S: Final = 0.5
@@ -43,8 +40,6 @@ _SPARE_AFTER_S: Final = 0.1
 _SPARE_KEPT_S: Final = 60.0
 #: How often deaths of a driver's helpers are read at most.
 _HELPERS_S: Final = 0.25
-#: Time after the drain time in which a process that stops must have ended.
-_STOP_SLACK_S: Final = 5.0
 
 
 class SupervisedDriver:
@@ -86,8 +81,8 @@ class SupervisedDriver:
         )
         self._crashes = DriverCrashes(name, str(self._address), investigator)
         self._policy = RestartPolicy()
-        self._state = DriverState.STOPPED
-        self._reason = ""
+        self._record = DriverRecord(name, self.address)
+        self._log = self._record.log
         self._process: DriverProcess | None = None
         #: The successor of a process that is replaced, until it is ready.
         self._next: DriverProcess | None = None
@@ -95,17 +90,14 @@ class SupervisedDriver:
             name, settings, self.address, sharing, notify, self._note_if_all_ended
         )
         self._spare = SpareProcess(self._create_process)
-        #: Processes that drain.
-        self._leaving: set[DriverProcess] = set()
-        self._waiting = WaitingClients()
         self._timers = NamedTimers(self._loop)
+        self._leaving = DrainingProcesses(self._timers)
+        self._waiting = WaitingClients()
         self._resumes_at_s = 0.0
         #: When the running process last had a session.
         self._used_s = 0.0
         self._is_closing = False
         self._closing_reason = ""
-        self._starts = self._deaths = self._quarantines = self._refusals = 0
-        self._metrics: DriverMetrics | None = None
         self._end_reason = ""
         self._restart = AwaitedRestart(name)
         #: Whether a restart was asked for while a process was starting, which is replaced then.
@@ -115,11 +107,6 @@ class SupervisedDriver:
         #: Whether no process is about to end, by itself or because it hangs.
         self._end_is_over = asyncio.Event()
         self._end_is_over.set()
-        #: Whether its last process ended before it was ready.
-        self._is_unable = False
-        self._last_exit = ""
-        self._last_lines: tuple[str, ...] = ()
-        self._sessions = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._all_ended = asyncio.Event()
         self._all_ended.set()
@@ -131,28 +118,8 @@ class SupervisedDriver:
 
     def status(self) -> DriverStatus:
         """Describes the driver."""
-        process = self._process
-        return DriverStatus(
-            name=self.name,
-            address=self.address,
-            listen=self.settings.listen,
-            state=self._state,
-            reason=self._reason,
-            process=process.pid if process is not None else None,
-            spare=self._spare.pid,
-            sessions=self._sessions if process is not None else None,
-            sandbox=process.sandbox if process is not None else None,
-            sandbox_missing=process.sandbox_missing if process is not None else (),
-            starts=self._starts,
-            deaths=self._deaths,
-            last_exit=self._last_exit,
-            last_lines=tuple(process.last_lines) if process is not None else self._last_lines,
-            quarantines=self._quarantines,
-            refusals=self._refusals,
-            is_unable=process is None and self._is_unable,
-            metrics=self._metrics if process is not None else None,
-            patterns=self._crashes.patterns(self.settings),
-        )
+        patterns = self._crashes.patterns(self.settings)
+        return self._record.status(self.settings, self._process, self._spare.pid, patterns)
 
     async def open(self) -> None:
         """Listens at its socket. A driver for other hosts is started: they cannot ask for it.
@@ -218,16 +185,16 @@ class SupervisedDriver:
         outcome = self._restart.outcome()
         if self._end_reason:
             self._restart.succeeded("its process ends just now, and the next one is a new one")
-        elif self._state in (DriverState.BACKOFF, DriverState.QUARANTINED):
+        elif self._record.state in (DriverState.BACKOFF, DriverState.QUARANTINED):
             self._timers.cancel("pause")
-            self._is_unable = False
-            self._enter(DriverState.STOPPED, "an operator restarted it")
+            self._record.is_unable = False
+            self._record.enter(DriverState.STOPPED, "an operator restarted it")
             self._start_for_other_hosts()
-        elif self._state is DriverState.STOPPED:
+        elif self._record.state is DriverState.STOPPED:
             self._start_for_other_hosts()
-        elif self._state is DriverState.STARTING or self._next is not None:
+        elif self._record.state is DriverState.STARTING or self._next is not None:
             self._is_outdated = True
-        elif self._state is DriverState.READY:
+        elif self._record.state is DriverState.READY:
             self._replace()
         if self._process is None:
             self._restart.succeeded("it does not run, and starts at its next connection")
@@ -236,8 +203,10 @@ class SupervisedDriver:
     @property
     def restart_s(self) -> float:
         """The time that a restart may take that was begun just now."""
-        first_s = self.settings.start_s if self._state is DriverState.STARTING else self.settings.update_s
-        return first_s + self.settings.update_s + _STOP_SLACK_S
+        first_s = (
+            self.settings.start_s if self._record.state is DriverState.STARTING else self.settings.update_s
+        )
+        return first_s + self.settings.update_s + STOP_SLACK_S
 
     def _replace(self) -> None:
         """Starts the successor of its process."""
@@ -251,8 +220,8 @@ class SupervisedDriver:
         """Keeps its process, which was not replaced for a reason."""
         consequence = "; the old one stays" if self._process is not None else ""
         self._log(f"{reason}{consequence}", logging.WARNING)
-        self._reason = reason
-        if self._is_outdated and self._state is DriverState.READY:
+        self._record.reason = reason
+        if self._is_outdated and self._record.state is DriverState.READY:
             self._replace()
         else:
             self._restart.failed(f"{reason}{consequence}")
@@ -267,7 +236,9 @@ class SupervisedDriver:
             (each for each in (self._process, self._next) if each is not None and each.pid == pid), None
         )
         if process is None:
-            return any(self._note_drain(each, values) for each in self._leaving if each.pid == pid)
+            if (leaving := self._leaving.find(pid)) is not None:
+                self._leaving.notified(leaving, values, self.settings.watchdog_s)
+            return leaving is not None
         if notifications.READY in values and process.ready_s is None:
             process.describe_sandbox(values)
             process.watch_threads(values)
@@ -275,12 +246,13 @@ class SupervisedDriver:
         if process is not self._process or process.ready_s is None or self._end_reason:
             return True
         if process.is_stopping:
-            return self._note_drain(process, values)
+            self._leaving.notified(process, values, self.settings.watchdog_s)
+            return True
         if notifications.STOPPING in values:
             process.is_stopping = True
             self._timers.cancel("watchdog")
             # A client may have come since the last report.
-            self._sessions = reported_number(values, notifications.SESSIONS, self._sessions)
+            self._record.sessions = reported_number(values, notifications.SESSIONS, self._record.sessions)
             if self._next is None and not self._is_closing:
                 self._run(self._follow(process))
             return True
@@ -297,7 +269,7 @@ class SupervisedDriver:
             != process.helper_deaths
         ):
             self._helpers_died(process)
-        self._metrics = reported_metrics(values, self._metrics)
+        self._record.note_report(values)
         sessions = reported_number(values, notifications.SESSIONS, -1)
         if sessions >= 0:
             self._note_sessions(sessions)
@@ -313,22 +285,22 @@ class SupervisedDriver:
         """Returns the line for a client that asks whether the driver starts when it is needed."""
         if self._is_closing:
             return refusal(self._closing_reason)
-        if self._state in (DriverState.BACKOFF, DriverState.QUARANTINED) or (
-            self._state is DriverState.STARTING and self._policy.deaths
+        if self._record.state in (DriverState.BACKOFF, DriverState.QUARANTINED) or (
+            self._record.state is DriverState.STARTING and self._policy.deaths
         ):
-            return self._refusal_of_death(self._reason or "it died and is being started again")
+            return self._refusal_of_death(self._record.reason or "it died and is being started again")
         return STANDBY
 
     def _refusal_of_death(self, reason: str) -> bytes:
         """Returns the line for a client that the last death of the driver's process concerns."""
-        return refusal(reason, UNABLE if self._is_unable else REFUSED)
+        return refusal(reason, UNABLE if self._record.is_unable else REFUSED)
 
     def _refusal(self, peer: Peer) -> bytes:
         """Returns the line for a client that is not served; empty for one that is."""
         reason = self.sharing.refusal(peer)
         if not reason:
             return b""
-        self._refusals += 1
+        self._record.refusals += 1
         self._log(f"a client was refused: {reason}", logging.WARNING)
         return refusal(reason)
 
@@ -344,33 +316,37 @@ class SupervisedDriver:
                     await self._end_is_over.wait()
             if not self._end_is_over.is_set():
                 return refusal(self._end_reason)
-        if self._state is DriverState.QUARANTINED:
-            return self._refusal_of_death(f"{self._reason}; `neurald restart {self.name}` starts it again")
-        if self._state is DriverState.BACKOFF:
+        if self._record.state is DriverState.QUARANTINED:
+            return self._refusal_of_death(
+                f"{self._record.reason}; `neurald restart {self.name}` starts it again"
+            )
+        if self._record.state is DriverState.BACKOFF:
             left_s = self._resumes_at_s - self._loop.time()
             if left_s > _MAX_WAIT_S:
-                return self._refusal_of_death(f"{self._reason}; it can be started again in {left_s:.1f} s")
+                return self._refusal_of_death(
+                    f"{self._record.reason}; it can be started again in {left_s:.1f} s"
+                )
             await asyncio.sleep(max(0.0, left_s))
-        if self._state is DriverState.DRAINING:
+        if self._record.state is DriverState.DRAINING:
             # It will be listening for its successor's clients all the time.
-            self._enter(DriverState.STOPPED, self._reason)
-        if self._state in (DriverState.STOPPED, DriverState.BACKOFF):
+            self._record.enter(DriverState.STOPPED, self._record.reason)
+        if self._record.state in (DriverState.STOPPED, DriverState.BACKOFF):
             self._start()
-        if self._state is DriverState.READY:
+        if self._record.state is DriverState.READY:
             return READY_LINE
-        return await self._waiting.answer() or refusal(self._reason or "it stops")
+        return await self._waiting.answer() or refusal(self._record.reason or "it stops")
 
     def _start(self) -> None:
         self._timers.cancel("pause")
         self._is_outdated = False
         self._waiting.begin()
-        self._enter(DriverState.STARTING)
+        self._record.enter(DriverState.STARTING)
         if not self._launcher.is_current:
             self._drop_spare()
         try:
             self._process = self._begin(self._spare.take() or self._create_process(), self.settings.start_s)
         except OSError as error:
-            self._is_unable = True
+            self._record.is_unable = True
             self._handle_death(f"its process could not be started: {error.strerror or error}", 0.0)
 
     def _create_process(self) -> DriverProcess:
@@ -386,7 +362,7 @@ class SupervisedDriver:
 
     def _begin(self, process: DriverProcess, within_s: float) -> DriverProcess:
         """Makes a process open the device, within a limit of time; returns the process."""
-        self._starts += 1
+        self._record.starts += 1
         self._timers.arm(
             _start_timer(process), within_s, lambda: self._start_took_too_long(process, within_s)
         )
@@ -410,14 +386,14 @@ class SupervisedDriver:
         if process is self._next:
             self._next = None
             if (before := self._process) is not None:
-                self._drain(before)
+                self._leaving.drain(before, self.settings)
             self._process = process
             self._end_reason = self._next_reason = ""
             self._end_is_over.set()
-        self._is_unable = False
-        self._sessions = 0
+        self._record.is_unable = False
+        self._record.sessions = 0
         self._used_s = process.ready_s
-        self._enter(DriverState.READY)
+        self._record.enter(DriverState.READY)
         self._timers.arm("watchdog", self.settings.watchdog_s, self._abort_silent)
         if self.settings.spare:
             self._timers.arm("spare", _SPARE_AFTER_S, self._prepare_spare)
@@ -444,7 +420,7 @@ class SupervisedDriver:
             # If the socket cannot be opened, the driver goes on, and this is tried again later.
             self._used_s = now_s
             self._run(self._retire("it had no clients"))
-        self._sessions = count
+        self._record.sessions = count
 
     async def _retire(self, reason: str, *, is_needed: bool = False) -> None:
         """Listens in place of its process, which then ends when it has drained.
@@ -475,16 +451,16 @@ class SupervisedDriver:
         for each in (process, successor):
             if each is not None:
                 self._timers.cancel(_start_timer(each))
-                self._drain(each)
+                self._leaving.drain(each, self.settings)
         self._waiting.refuse(reason)
-        self._enter(DriverState.DRAINING, reason)
+        self._record.enter(DriverState.DRAINING, reason)
         self._restart.succeeded(f"it stops, since {reason}")
 
     async def _follow(self, process: DriverProcess) -> None:
         """Takes the place of a process that somebody else has told to stop."""
         reason = "somebody told its process to stop"
         try:
-            if not self._sessions and not self.settings.listen:
+            if not self._record.sessions and not self.settings.listen:
                 await self._retire(reason, is_needed=True)
                 return
             await self._standby.open()
@@ -495,22 +471,8 @@ class SupervisedDriver:
         if process is self._process and self._next is None and not self._is_closing:
             self._log(f"{reason}, which another one replaces")
             self._process = None
-            self._drain(process)
+            self._leaving.drain(process, self.settings)
             self._start()
-
-    def _note_drain(self, process: DriverProcess, values: Mapping[str, str]) -> bool:
-        """Handles a notification of a process that drains, which must not be silent then."""
-        name = _drain_timer(process)
-        if notifications.STOPPING in values:
-            self._timers.cancel(name)  # it begins, or it is done and ends
-        elif notifications.WATCHDOG in values:
-            self._timers.arm(name, self.settings.watchdog_s, process.abort)
-        return True
-
-    def _drain(self, process: DriverProcess) -> None:
-        """Tells a process to end when it has finished its calls."""
-        self._leaving.add(process)
-        process.stop((self.settings.drain_s or 0.0) + _STOP_SLACK_S)
 
     def _abort_silent(self) -> None:
         self._abort(f"it was silent for {self.settings.watchdog_s:g} s")
@@ -533,7 +495,7 @@ class SupervisedDriver:
         self._timers.cancel("watchdog")
         self._end_reason = reason
         self._end_is_over.clear()
-        self._enter(DriverState.BACKOFF, reason)
+        self._record.enter(DriverState.BACKOFF, reason)
         self._run(self._stand_in())
 
     def _process_ended(self, process: DriverProcess) -> None:
@@ -544,15 +506,13 @@ class SupervisedDriver:
             self._note_if_all_ended()
             return
         self._timers.cancel(_start_timer(process))
-        self._timers.cancel(_drain_timer(process))
-        self._last_lines = tuple(process.last_lines)
+        self._record.note_lines(process)
         # Before a successor starts, which must not be given what killed this one.
         self._crashes.process_died(self.settings, process)
-        if process in self._leaving:
-            self._leaving.discard(process)
-            self._last_exit = process.exit_text
-            if self._state is DriverState.DRAINING and not self._leaving:
-                self._enter(DriverState.STOPPED, self._reason)
+        if self._leaving.ended(process):
+            self._record.last_exit = process.exit_text
+            if self._record.state is DriverState.DRAINING and not self._leaving:
+                self._record.enter(DriverState.STOPPED, self._record.reason)
         elif process is self._next:
             self._next = None
             end = self._next_reason or process.exit_text or process.failure
@@ -561,12 +521,12 @@ class SupervisedDriver:
         else:
             self._process = None
             self._end_is_over.set()
-            self._last_exit = process.exit_text
+            self._record.last_exit = process.exit_text
             cause = self._end_reason or _cause(process)
             self._end_reason = ""
-            self._is_unable = process.ready_s is None
+            self._record.is_unable = process.ready_s is None
             served_s = 0.0 if process.ready_s is None else self._loop.time() - process.ready_s
-            said = f": {process.last_lines[-1]}" if self._is_unable and process.last_lines else ""
+            said = f": {process.last_lines[-1]}" if self._record.is_unable and process.last_lines else ""
             self._handle_death(f"{cause} ({process.exit_text or process.failure}){said}", served_s)
         self._note_if_all_ended()
 
@@ -584,7 +544,7 @@ class SupervisedDriver:
 
     def _handle_death(self, reason: str, served_s: float) -> None:
         """Handles the death of a process that ended by itself, or could not be started."""
-        self._deaths += 1
+        self._record.deaths += 1
         self._timers.cancel("watchdog")
         if self._is_closing:
             return
@@ -592,35 +552,35 @@ class SupervisedDriver:
         self._timers.arm("spare", _SPARE_KEPT_S, self._drop_spare)
         pause_s = self._policy.died(self._loop.time(), served_s)
         if pause_s is None:
-            self._enter(
+            self._record.enter(
                 DriverState.QUARANTINED,
                 f"{self._policy.describe_quarantine()}, the last time because {reason}",
             )
         else:
             self._resumes_at_s = self._loop.time() + pause_s
-            self._enter(DriverState.BACKOFF, reason)
+            self._record.enter(DriverState.BACKOFF, reason)
             # Clients that had sessions come back at once.
-            has_clients = self._sessions > 0 or bool(self.settings.listen)
+            has_clients = self._record.sessions > 0 or bool(self.settings.listen)
             self._timers.arm("pause", pause_s, lambda: self._run(self._resume(reason, starts=has_clients)))
-        self._sessions = 0
+        self._record.sessions = 0
         if self._next is None:
-            self._restart.failed(self._reason)
-        self._waiting.give(self._refusal_of_death(self._reason))
+            self._restart.failed(self._record.reason)
+        self._waiting.give(self._refusal_of_death(self._record.reason))
         self._run(self._stand_in())
 
     async def _resume(self, reason: str, *, starts: bool) -> None:
         """Ends the pause after a death."""
         # A process that starts replaces the socket, so this one must be there before.
         await self._stand_in()
-        if self._state is DriverState.BACKOFF and not self._is_closing:
+        if self._record.state is DriverState.BACKOFF and not self._is_closing:
             if starts:
                 self._start()
             else:
-                self._enter(DriverState.STOPPED, reason)
+                self._record.enter(DriverState.STOPPED, reason)
 
     async def _stand_in(self) -> None:
         """Listens in place of its process, unless a successor listens by now."""
-        if self._state is DriverState.READY and not self._is_closing:
+        if self._record.state is DriverState.READY and not self._is_closing:
             return
         try:
             await self._standby.open()
@@ -634,26 +594,10 @@ class SupervisedDriver:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _enter(self, state: DriverState, reason: str = "") -> None:
-        """Changes the state, and logs that."""
-        if state is DriverState.QUARANTINED is not self._state:
-            self._quarantines += 1
-        if (state, reason) != (self._state, self._reason):
-            self._log(f"{state}: {reason}" if reason else str(state), _LEVELS.get(state, logging.INFO))
-        self._state, self._reason = state, reason
-
-    def _log(self, text: str, level: int = logging.INFO) -> None:
-        _LOG.log(level, "%s", text, extra={DRIVER: self.name})
-
 
 def _start_timer(process: DriverProcess) -> str:
     """Returns the name of the timer that limits the start of a process."""
     return f"start {id(process)}"
-
-
-def _drain_timer(process: DriverProcess) -> str:
-    """Returns the name of the timer that limits the silence of a process that drains."""
-    return f"drain {id(process)}"
 
 
 def _cause(process: DriverProcess) -> str:

@@ -69,7 +69,7 @@ def with_driver(folder: Path, test: Callable[[SupervisedDriver, Any], Coroutine[
             "adder", settings, NOBODY_ELSE, folder, folder / "notify", CrashInvestigator(None)
         )
         process: Any = _Process(1001)
-        driver._process, driver._state = process, DriverState.READY
+        driver._process, driver._record.state = process, DriverState.READY
         async with asyncio.timeout(_WAIT_S):
             await test(driver, process)
         driver._standby.close(removes=True)
@@ -261,7 +261,7 @@ def test_one_that_starts_is_replaced_when_it_is_ready(folder: Path, monkeypatch:
     async def test(driver: SupervisedDriver, process: Any) -> None:
         created = successors(driver, monkeypatch)
         process.ready_s = None
-        driver._state = DriverState.STARTING
+        driver._record.state = DriverState.STARTING
         outcome = driver.restart(DriverSettings(driver="adder", drain_s=2.0, spare=False))
         assert not created
         driver._became_ready(process)
@@ -282,7 +282,7 @@ def test_what_comes_of_a_restart_is_told_in_each_state(folder: Path, monkeypatch
         await driver._retire("it had no clients")
         assert outcome.result().text == "adder: it stops, since it had no clients"
         assert driver.restart().result().text == "adder: it does not run, and starts at its next connection"
-        driver._process, driver._state = driver._create_process(), DriverState.STARTING
+        driver._process, driver._record.state = driver._create_process(), DriverState.STARTING
         created[1].begin()
         outcome = driver.restart()
         driver._process_ended(created[1])
