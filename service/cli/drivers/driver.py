@@ -6,6 +6,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from neurald.service.cli.options.completion import driver_names
+from neurald.service.cli.options.daemon_access import (
+    AllowGroupOption,
+    AllowUserOption,
+    DaemonInsecureOption,
+    DaemonTlsOption,
+    LimitOption,
+    ListenOption,
+    ListenTlsOption,
+    SocketModeOption,
+    TlsCaOption,
+    TlsCertOption,
+    TlsKeyOption,
+)
+from neurald.service.cli.options.sandbox import ReadableOption, SandboxOption, WritableOption
 from neurald.service.cli.options.service_process import LogFormatOption, LogLevelOption, UntilExitOption
 from neurald.service.logs.choices import LogFormat, LogLevel
 from neurald.service.sandbox.mode import OWN_PROCESS, SandboxMode
@@ -27,119 +41,20 @@ def driver(
             show_default=False,
         ),
     ],
-    listen: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDR",
-            help="unix:///path or host:port, on this host. TCP clients must send a token, which is in a "
-            "file in the runtime directory, or have a certificate (--tls). [default: a socket named after "
-            "the driver, which `neurald devices` finds]",
-        ),
-    ] = None,
-    listen_tls: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOST:PORT",
-            help="Serve clients on other hosts, too, at this address; each needs a certificate (--tls).",
-            show_default=False,
-        ),
-    ] = None,
-    tls: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Serve clients with a certificate only, encrypted, also on other hosts. The folder is "
-            "made by `neurald cert issue NAME --host HOST`. A new certificate or list of revocations "
-            "in it is used at once.",
-            show_default=False,
-        ),
-    ] = None,
-    tls_cert: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="The certificate, if not in FOLDER.", show_default=False),
-    ] = None,
-    tls_key: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Its private key, if not in FOLDER.", show_default=False),
-    ] = None,
-    tls_ca: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="The authority that clients' certificates are from, if not in FOLDER. Revocations are "
-            "in crl.pem beside it.",
-            show_default=False,
-        ),
-    ] = None,
-    insecure: Annotated[
-        bool,
-        typer.Option(
-            "--insecure",
-            help="Do not require the token: every user of this machine may use the device, and so may every "
-            "host that can reach the address. Nothing is encrypted.",
-        ),
-    ] = False,
-    limit: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=NUMBER",
-            help="A limit on clients: the number of sessions (sessions=8); the memory of a session "
-            "(memory_bytes=512MiB), of all sessions of a user (user_memory_bytes=2GiB) or of all "
-            "clients (total_memory_bytes=4GiB); the seconds after which an execution counts as "
-            "hanging (execution_s=600); or the weight of a user in the queue (weight.alice=4). May be "
-            "repeated.",
-            show_default=False,
-        ),
-    ] = None,
-    sandbox: Annotated[
-        SandboxMode,
-        typer.Option(
-            help="Restrict what the driver's process may read and write, which processes it may affect, and "
-            "whether it may connect: auto uses what the kernel supports, full requires all "
-            "restrictions, off disables them."
-        ),
-    ] = SandboxMode.AUTO,
-    allow_user: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="Serve this user of the machine, too; a name or number. May be repeated.",
-            show_default=False,
-        ),
-    ] = None,
-    allow_group: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="Serve the members of this group, too; a name or number. May be repeated.",
-            show_default=False,
-        ),
-    ] = None,
-    socket_mode: Annotated[
-        str,
-        typer.Option(
-            metavar="MODE",
-            help="Who may connect to the UNIX socket: 0600 for its user, 0660 for its group, too, 0666 for "
-            "everyone. Of these, only admitted users are served.",
-        ),
-    ] = "0600",
-    writable: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="PATH",
-            help="A directory, file or device that the sandboxed driver may write to. May be repeated.",
-            show_default=False,
-        ),
-    ] = None,
-    readable: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="PATH",
-            help="A directory or file that the sandboxed driver may read, besides the system's and "
-            "Python's. May be repeated.",
-            show_default=False,
-        ),
-    ] = None,
+    listen: ListenOption = None,
+    listen_tls: ListenTlsOption = None,
+    tls: DaemonTlsOption = None,
+    tls_cert: TlsCertOption = None,
+    tls_key: TlsKeyOption = None,
+    tls_ca: TlsCaOption = None,
+    insecure: DaemonInsecureOption = False,
+    limit: LimitOption = None,
+    sandbox: SandboxOption = SandboxMode.AUTO,
+    allow_user: AllowUserOption = None,
+    allow_group: AllowGroupOption = None,
+    socket_mode: SocketModeOption = "0600",
+    writable: WritableOption = None,
+    readable: ReadableOption = None,
     drain: Annotated[
         float,
         typer.Option(

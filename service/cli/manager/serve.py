@@ -6,7 +6,29 @@ from typing import Annotated
 import typer
 
 from neurald.service.cli.options.completion import driver_names
+from neurald.service.cli.options.served_models import (
+    AllowClientShmOption,
+    GrpcHeaderForwardPatternOption,
+    GrpcOption,
+    HttpHeaderForwardPatternOption,
+    HttpMaxInputSizeOption,
+    HttpOption,
+    LoadModelOption,
+    ModelControlModeOption,
+    RepositoryOption,
+    RepositoryPollSecsOption,
+    ServiceLimitOption,
+    TraceConfigOption,
+    WebOption,
+)
 from neurald.service.cli.options.service import service_settings
+from neurald.service.cli.options.service_access import (
+    AuthTokenFileOption,
+    GrpcRestrictedProtocolOption,
+    HttpRestrictedApiOption,
+    ServiceInsecureOption,
+    ServiceTlsOption,
+)
 from neurald.service.cli.options.service_process import LogFormatOption, LogLevelOption, UntilExitOption
 
 
@@ -63,160 +85,24 @@ def serve(
             show_default=False,
         ),
     ] = None,
-    grpc: Annotated[
-        str | None,
-        typer.Option(
-            metavar="[HOST:PORT]",
-            help="Serve models over gRPC with the V2 inference protocol, as Triton does. "
-            "[without an address: 127.0.0.1:8001]",
-            show_default=False,
-        ),
-    ] = None,
-    http: Annotated[
-        str | None,
-        typer.Option(
-            metavar="[HOST:PORT]",
-            help="The same over HTTP, with metrics at /metrics. [without an address: 127.0.0.1:8000]",
-            show_default=False,
-        ),
-    ] = None,
-    web: Annotated[
-        str | None,
-        typer.Option(
-            metavar="[HOST:PORT]",
-            help="Show drivers, models, queues and slow requests on a live page. "
-            "[without an address: 127.0.0.1:8080]",
-            show_default=False,
-        ),
-    ] = None,
-    repository: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--repository",
-            "--model-repository",
-            "--models",
-            metavar="FOLDER",
-            help="The models to serve: .tflite files, and folders in Triton's layout. May be repeated.",
-            show_default=False,
-        ),
-    ] = None,
-    load_model: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="Load only this model at the start, or all if it is *. May be repeated. [default: all, and none "
-            "with the mode explicit]",
-            show_default=False,
-        ),
-    ] = None,
-    model_control_mode: Annotated[
-        str | None,
-        typer.Option(
-            metavar="<none|explicit|poll>",
-            help="Who loads and unloads models after the start: with none, nobody; with explicit, clients, and "
-            "only models of --load-model are loaded at the start; with poll, the service as files of the "
-            "repository change. [default: clients]",
-            show_default=False,
-        ),
-    ] = None,
-    repository_poll_secs: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SECONDS",
-            help="How often the repository is looked at with the mode poll. [default: 15]",
-            show_default=False,
-        ),
-    ] = None,
-    allow_client_shm: Annotated[
-        bool | None,
-        typer.Option(
-            "--allow-client-shm/--no-client-shm",
-            help="Let clients of this user keep tensors in shared memory that they name (/dev/shm).",
-            show_default=False,
-        ),
-    ] = None,
-    http_restricted_api: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="GROUPS:HEADER=VALUE",
-            help="Answer these groups of calls over HTTP only to clients that send the header: health, metadata, "
-            "inference, shared-memory, model-config, model-repository, statistics, trace, logging. A value @FILE "
-            "is read from the file. May be repeated.",
-            show_default=False,
-        ),
-    ] = None,
-    grpc_restricted_protocol: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="GROUPS:HEADER=VALUE",
-            help="The same over gRPC, where the header's name begins with triton-grpc-protocol-.",
-            show_default=False,
-        ),
-    ] = None,
-    http_header_forward_pattern: Annotated[
-        str | None,
-        typer.Option(
-            metavar="REGEX",
-            help="Headers over HTTP in whose names this pattern is found become parameters of inferences.",
-            show_default=False,
-        ),
-    ] = None,
-    grpc_header_forward_pattern: Annotated[
-        str | None,
-        typer.Option(metavar="REGEX", help="The same for metadata over gRPC.", show_default=False),
-    ] = None,
-    trace_config: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=VALUE",
-            help="Which requests are traced until a client changes it: file, level (OFF, TIMESTAMPS or TENSORS), "
-            "rate, count and log_frequency. May be repeated.",
-            show_default=False,
-        ),
-    ] = None,
-    tls: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Encrypt the execution service, and serve only clients with a certificate, or with the token "
-            "of --auth-token-file. The folder is made by `neurald cert issue NAME --host HOST`.",
-            show_default=False,
-        ),
-    ] = None,
-    auth_token_file: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Serve only clients that send the token in this file: Authorization: Bearer TOKEN.",
-            show_default=False,
-        ),
-    ] = None,
-    insecure: Annotated[
-        bool | None,
-        typer.Option(
-            "--insecure/--secure",
-            help="Serve clients of other hosts without encryption, and without a token everyone.",
-            show_default=False,
-        ),
-    ] = None,
-    service_limit: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=NUMBER",
-            help="A limit of the execution service: message_bytes, total_bytes, streams, connections, queue "
-            "or load_s. May be repeated.",
-            show_default=False,
-        ),
-    ] = None,
-    http_max_input_size: Annotated[
-        int | None,
-        typer.Option(
-            metavar="BYTES",
-            min=1,
-            help="As Triton calls --service-limit message_bytes=BYTES.",
-            show_default=False,
-        ),
-    ] = None,
+    grpc: GrpcOption = None,
+    http: HttpOption = None,
+    web: WebOption = None,
+    repository: RepositoryOption = None,
+    load_model: LoadModelOption = None,
+    model_control_mode: ModelControlModeOption = None,
+    repository_poll_secs: RepositoryPollSecsOption = None,
+    allow_client_shm: AllowClientShmOption = None,
+    http_restricted_api: HttpRestrictedApiOption = None,
+    grpc_restricted_protocol: GrpcRestrictedProtocolOption = None,
+    http_header_forward_pattern: HttpHeaderForwardPatternOption = None,
+    grpc_header_forward_pattern: GrpcHeaderForwardPatternOption = None,
+    trace_config: TraceConfigOption = None,
+    tls: ServiceTlsOption = None,
+    auth_token_file: AuthTokenFileOption = None,
+    insecure: ServiceInsecureOption = None,
+    service_limit: ServiceLimitOption = None,
+    http_max_input_size: HttpMaxInputSizeOption = None,
     metrics: Annotated[
         str | None,
         typer.Option(

@@ -10,8 +10,25 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from neurald.service.cli.options.comparison import (
+    CompareOption,
+    OnnxOption,
+    PeersOption,
+    ReferenceOption,
+    RequireFullDelegationOption,
+)
 from neurald.service.cli.options.completion import startup_names
 from neurald.service.cli.options.devices import DevicesOption, RequireOption
+from neurald.service.cli.options.figures import (
+    CsvOption,
+    HistogramOption,
+    OutputOption,
+    PercentileOption,
+    ProfileCsvOption,
+    ProfileOption,
+    SlowestFirstOption,
+    SvgOption,
+)
 from neurald.service.cli.options.model import (
     PreferenceOption,
     PriorityOption,
@@ -20,10 +37,24 @@ from neurald.service.cli.options.model import (
     ThreadsOption,
 )
 from neurald.service.cli.options.output import JsonOption
+from neurald.service.cli.options.preparation import (
+    CacheDirOption,
+    MaxPartitionsOption,
+    MinOperationsOption,
+    RelaxedOption,
+)
+from neurald.service.cli.options.run_control import (
+    ClientsOption,
+    DelayOption,
+    FrequencyOption,
+    MaxSecsOption,
+    MinSecsOption,
+    RunsOption,
+    WarmupMinSecsOption,
+    WarmupRunsOption,
+)
 
 _MODEL = "MODEL"
-#: Maximum pause between runs in seconds, and the highest rate at which they may start.
-MAX_DELAY_S, MAX_FREQUENCY_HZ = 3600.0, 1e6
 
 
 class BenchmarkCommand(TyperCommand):
@@ -50,39 +81,14 @@ def benchmark(
         Path | None, typer.Argument(metavar=_MODEL, help="A .tflite file.", show_default=False)
     ] = None,
     device: DevicesOption = None,
-    runs: Annotated[int, typer.Option(metavar="N", min=1, help="Minimum number of measured runs.")] = 50,
-    min_secs: Annotated[
-        float, typer.Option(metavar="S", min=0, help="Minimum duration of the measurement.")
-    ] = 1.0,
-    max_secs: Annotated[
-        float, typer.Option(metavar="S", min=0, help="Stop measuring after this time.")
-    ] = 150.0,
-    warmup_runs: Annotated[int, typer.Option(metavar="N", min=0, help="Minimum number of warm-up runs.")] = 1,
-    warmup_min_secs: Annotated[
-        float, typer.Option(metavar="S", min=0, help="Minimum duration of the warm-up.")
-    ] = 0.5,
-    delay: Annotated[
-        float,
-        typer.Option(
-            metavar="S", min=0, max=MAX_DELAY_S, help="Pause for this long after each measured run."
-        ),
-    ] = 0.0,
-    frequency: Annotated[
-        float,
-        typer.Option(
-            metavar="N",
-            min=0,
-            max=MAX_FREQUENCY_HZ,
-            help="Start this many measured runs per second, instead of one after the other.",
-        ),
-    ] = 0.0,
-    clients: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N[,N...]",
-            help="Also run this many clients at the same time, with each of these numbers in turn.",
-        ),
-    ] = None,
+    runs: RunsOption = 50,
+    min_secs: MinSecsOption = 1.0,
+    max_secs: MaxSecsOption = 150.0,
+    warmup_runs: WarmupRunsOption = 1,
+    warmup_min_secs: WarmupMinSecsOption = 0.5,
+    delay: DelayOption = 0.0,
+    frequency: FrequencyOption = 0.0,
+    clients: ClientsOption = None,
     signature: SignatureOption = None,
     shape: ShapeOption = None,
     inputs: Annotated[
@@ -107,27 +113,12 @@ def benchmark(
         ),
     ] = None,
     threads: ThreadsOption = None,
-    relaxed: Annotated[
-        bool,
-        typer.Option("--relaxed", help="Allow float32 to be computed with the precision of float16."),
-    ] = False,
+    relaxed: RelaxedOption = False,
     preference: PreferenceOption = "fast_single_answer",
     priority: PriorityOption = "medium",
-    cache_dir: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER", help="Keep compiled code in this folder. [default: the user's own cache]"
-        ),
-    ] = None,
-    max_partitions: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", min=1, help="Largest number of steps of each device; the CPU device runs the others."
-        ),
-    ] = None,
-    min_operations: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Run steps of fewer operations on the CPU device.")
-    ] = 1,
+    cache_dir: CacheDirOption = None,
+    max_partitions: MaxPartitionsOption = None,
+    min_operations: MinOperationsOption = 1,
     startup: Annotated[
         str | None,
         typer.Option(
@@ -140,24 +131,11 @@ def benchmark(
     burst: Annotated[
         bool, typer.Option("--burst", help="Run in a burst, which uses shared memory instead of calls.")
     ] = False,
-    percentile: Annotated[
-        str, typer.Option(metavar="P[,P...]", help="The percentiles of latencies to show.")
-    ] = "90,99",
-    profile: Annotated[
-        bool,
-        typer.Option("--profile", help="Also time each kernel, and list the operations that it computes."),
-    ] = False,
-    slowest_first: Annotated[
-        bool, typer.Option("--slowest-first", help="List kernels by their times, not in their order.")
-    ] = False,
-    reference: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Also compare the outputs with those of this device."),
-    ] = None,
-    require_full_delegation: Annotated[
-        bool,
-        typer.Option("--require-full-delegation", help="Fail if an operation runs on the CPU device."),
-    ] = False,
+    percentile: PercentileOption = "90,99",
+    profile: ProfileOption = False,
+    slowest_first: SlowestFirstOption = False,
+    reference: ReferenceOption = None,
+    require_full_delegation: RequireFullDelegationOption = False,
     require: RequireOption = None,
     verify: Annotated[
         float,
@@ -169,40 +147,14 @@ def benchmark(
             "differ.",
         ),
     ] = 0.0,
-    peers: Annotated[
-        bool,
-        typer.Option(
-            "--peers",
-            help="Also measure LiteRT and OpenVINO, where they are installed: here, or in the virtual "
-            "environment NEURALD_PEERS.",
-        ),
-    ] = False,
-    onnx: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="With --peers: the same model, to measure ONNX Runtime, too."),
-    ] = None,
-    compare: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE",
-            help="Compare with an earlier run, a document of --output. Without a model, give two.",
-        ),
-    ] = None,
-    histogram: Annotated[
-        bool, typer.Option("--histogram", help="Show the distribution of latencies.")
-    ] = False,
-    svg: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw the latencies of all runs to this file.")
-    ] = None,
-    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the figures to this file.")] = None,
-    profile_csv: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write the times of kernels to this file; turns --profile on."),
-    ] = None,
-    output: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE", help="Write the JSON document to this file, too. May be repeated."),
-    ] = None,
+    peers: PeersOption = False,
+    onnx: OnnxOption = None,
+    compare: CompareOption = None,
+    histogram: HistogramOption = False,
+    svg: SvgOption = None,
+    csv: CsvOption = None,
+    profile_csv: ProfileCsvOption = None,
+    output: OutputOption = None,
     trace: Annotated[
         Path | None,
         typer.Option(

@@ -9,6 +9,15 @@ from typer.core import TyperCommand
 
 from neurald.service.cli.options.completion import model_files, startup_names
 from neurald.service.cli.options.devices import DevicesOption, RequireOption
+from neurald.service.cli.options.media import (
+    AudioOption,
+    ImageOption,
+    LabelsOption,
+    MeanOption,
+    RateOption,
+    StdOption,
+    TopOption,
+)
 from neurald.service.cli.options.model import ShapeOption, SignatureOption, ThreadsOption
 from neurald.service.cli.options.output import JsonOption
 
@@ -48,46 +57,13 @@ def run(
             show_default=False,
         ),
     ],
-    image: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Use this photo as input, and show the best classes, boxes, keypoints or masks.",
-        ),
-    ] = None,
-    audio: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Use this sound, a WAV file, as input, and show the best classes, or the transcript "
-            "if --labels are characters.",
-        ),
-    ] = None,
-    rate: Annotated[
-        int | None,
-        typer.Option(
-            metavar="HZ",
-            min=1000,
-            max=192_000,
-            help="Samples per second that the model expects. [default: 16000]",
-        ),
-    ] = None,
-    labels: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Names of the classes, one per line.")
-    ] = None,
-    top: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Number of classes to show. [default: 5]")
-    ] = None,
-    mean: Annotated[
-        float | None,
-        typer.Option(
-            metavar="VALUE",
-            help="Image inputs are (pixel - mean) / std. The default is that of the model's metadata for "
-            "float models, and 127.5 for both without any. By default uint8 models get the pixels unchanged, "
-            "and int8 models get pixels - 128.",
-        ),
-    ] = None,
-    std: Annotated[float | None, typer.Option(metavar="VALUE", help="See --mean.")] = None,
+    image: ImageOption = None,
+    audio: AudioOption = None,
+    rate: RateOption = None,
+    labels: LabelsOption = None,
+    top: TopOption = None,
+    mean: MeanOption = None,
+    std: StdOption = None,
     inputs: Annotated[
         Path | None,
         typer.Option(metavar="IN.npz", help="Inputs by tensor name, or by position (input_0, input_1, …)."),
