@@ -90,3 +90,15 @@ def test_alignment_is_part_of_a_size() -> None:
 def test_nothing_takes_nothing() -> None:
     plan = plan_memory([], alignment=64)
     assert (plan.size_bytes, plan.unshared_bytes, dict(plan.offsets)) == (0, 0, {})
+
+
+@sweep("strategy", [Strategy.SIZE, Strategy.FIRST_USE, Strategy.BREADTH])
+def test_values_that_live_long_share_with_those_that_they_never_meet(strategy: Strategy) -> None:
+    """Values that are alive at many positions are compared with others one by one."""
+    long = [Lifespan(value=n, size_bytes=4, first=50 * n, last=50 * n + 49) for n in range(3)]
+    short = [Lifespan(value=3 + n, size_bytes=5, first=50 * n, last=50 * n + 1) for n in range(3)]
+    plan = plan_memory(long, alignment=1, strategies=[strategy])
+    assert plan.size_bytes == 4
+    plan = plan_memory([*long, *short], alignment=1, strategies=[strategy])
+    assert_apart([*long, *short], dict(plan.offsets))
+    assert plan.size_bytes == 9

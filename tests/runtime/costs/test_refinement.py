@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 from support.devices.simulated import SimulatedDevice
-from support.models.small import add_model
+from support.models.control_flow import arithmetic, branching
+from support.models.small import add_model, branching_model
 
 import neurald as nd
-from neurald.hal.device import KernelTime
+from neurald.hal.device import Capabilities, KernelTime
 from neurald.hal.records import replace
 from neurald.runtime.costs import store
+from neurald.runtime.costs.estimate import device_costs
 from neurald.runtime.costs.refinement import refine_kernels, refine_step
 from neurald.runtime.costs.table import Average, CostSource, CostTable, DeviceLink
 from neurald.runtime.costs.work import OperationKind
@@ -58,6 +60,70 @@ def test_a_long_step_of_which_half_is_transfers_says_something() -> None:
     )
     refine_step(device, MODEL, 330e-6)
     assert seconds(device) is None
+
+
+def test_transfers_of_outputs_count_as_those_of_inputs_do() -> None:
+    device = SimulatedDevice("refined")
+    link = DeviceLink(output_bytes_per_s=64 * 64 * 4 / 0.9, shares_memory=False)
+    store.costs_of(device).use(CostTable(launch=Average(seconds=1e-6), link=link))
+    refine_step(device, MODEL, 1.0)
+    assert seconds(device) is None
+
+
+def test_a_single_run_changes_a_cost_by_a_factor_of_a_hundred_at_most() -> None:
+    device = SimulatedDevice("refined")
+    declared = device_costs(CostTable(), device.capabilities(), is_remote=False)
+    assert declared is not None
+    estimate = declared.of(ADD, nd.OperandType.TENSOR_FLOAT32, WORK, relaxed=False).seconds
+    refine_step(device, MODEL, 1e6 * estimate + 1.0)
+    found = seconds(device)
+    assert found is not None
+    assert found[0] == pytest.approx(100 * estimate)
+    store.costs_of(device).use(CostTable())
+    refine_kernels(device, MODEL, [KernelTime(name="a", duration_ns=0, operations=(0,))])
+    found = seconds(device)
+    assert found is not None
+    assert found[0] == pytest.approx(estimate / 100)
+
+
+@pytest.mark.parametrize("performance", [0.0, float("inf")])
+def test_nothing_is_divided_over_operations_of_unknown_times(performance: float) -> None:
+    device = SimulatedDevice("refined", performance=performance)
+    refine_step(device, MODEL, 0.5)
+    refine_kernels(device, MODEL, [KernelTime(name="a", duration_ns=2_000, operations=(0,))])
+    assert not store.costs_of(device).table.rates
+
+
+def test_control_flow_says_nothing() -> None:
+    """How often its operations ran is not known."""
+    device = SimulatedDevice("refined")
+    model = branching(arithmetic(nd.OperationType.ADD, 1.0), arithmetic(nd.OperationType.MUL, 2.0))
+    refine_step(device, model, 0.5)
+    refine_kernels(device, model, [KernelTime(name="a", duration_ns=2_000, operations=(0,))])
+    assert not store.costs_of(device).table.rates
+
+
+def test_kernels_that_share_an_operation_in_part_say_nothing() -> None:
+    device = SimulatedDevice("refined")
+    kernels = [
+        KernelTime(name="a", duration_ns=2_000, operations=(0, 1)),
+        KernelTime(name="b", duration_ns=2_000, operations=(1, 2)),
+    ]
+    refine_kernels(device, branching_model(), kernels)
+    assert not store.costs_of(device).table.rates
+    refine_kernels(device, branching_model(), [kernels[0], replace(kernels[1], operations=(2,))])
+    assert len(store.costs_of(device).table.rates) == 3
+
+
+def test_a_device_whose_driver_fails_is_left_as_it_is() -> None:
+    class Failing(SimulatedDevice):
+        def capabilities(self) -> Capabilities:
+            raise RuntimeError("the driver has a fault")
+
+    device = Failing("refined")
+    refine_step(device, MODEL, 0.5)
+    refine_kernels(device, MODEL, [KernelTime(name="a", duration_ns=2_000, operations=(0,))])
+    assert not store.costs_of(device).table.rates
 
 
 @pytest.mark.timed

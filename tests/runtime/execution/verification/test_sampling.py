@@ -32,7 +32,7 @@ def verified(
     found = []
     busy_s = 0.0
     for number in range(runs):
-        if sampler.is_due:
+        if len(sampler.noted) >= sampler.pause and sampler.is_due:
             found.append(number)
             is_waiting = bool(sampler.verified) and not sampler.verifies_all
             sampler.verified_run(1e-3, copies_s if is_waiting else copies_s + cpu_s, is_waiting=is_waiting)
@@ -52,7 +52,7 @@ def runs_until_found(
     """Returns after how many runs one that is wrong is verified."""
     sampler = Sampler(0.01, seed=seed)
     for number in count():
-        if number < ready or not sampler.is_due:
+        if number < ready or len(sampler.noted) < sampler.pause or not sampler.is_due:
             sampler.ran(1e-3)
             continue
         sampler.verified_run(1e-3, 1e-5)
