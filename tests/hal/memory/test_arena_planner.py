@@ -102,3 +102,5 @@ def test_values_that_live_long_share_with_those_that_they_never_meet(strategy: S
     plan = plan_memory([*long, *short], alignment=1, strategies=[strategy])
     assert_apart([*long, *short], dict(plan.offsets))
     assert plan.size_bytes == 9
+    later = Lifespan(value=9, size_bytes=5, first=60, last=61)
+    assert plan_memory([long[0], later], alignment=1, strategies=[strategy]).size_bytes == 5
