@@ -12,7 +12,6 @@ import os
 import socket
 import threading
 import time
-import weakref
 from contextlib import ExitStack
 from typing import Final, Self
 
@@ -22,7 +21,7 @@ from neurald.hal.admission.admission import Admission
 from neurald.hal.admission.admission_queue import with_queue_time
 from neurald.hal.admission.session import RegisteredModel, Session
 from neurald.hal.admission.usage import Ticket
-from neurald.hal.buffers.staging import Staged, copy, output_types, stage
+from neurald.hal.buffers.staging import Staged, copy, stage
 from neurald.hal.crashes.breadcrumbs import ActivitySlot, CrashPhase
 from neurald.hal.crashes.watch import CrashWatch
 from neurald.hal.device import (
@@ -51,29 +50,25 @@ from neurald.hal.process.time_slices import AdaptiveSlices
 from neurald.hal.rpc.server.failure_log import note_failure
 from neurald.hal.rpc.server.native_ring import NativeRing
 from neurald.hal.rpc.server.received_request import ReceivedRequest, RunCancellation
+from neurald.hal.rpc.server.ring_requests import RingRequests
 from neurald.hal.rpc.transport.packet import Packet, receive_packet, send_packet, shut_down
 from neurald.hal.rpc.transport.ring_end import RING_BYTES, STORES_IN_ORDER, WAKE, RingEnd, RingSide, Stamps
 from neurald.hal.rpc.transport.ring_packet import (
     ANNOUNCED,
     COMPLETION,
-    MAX_SLOTS,
     MEMORY,
-    MEMORY_HEAD,
     ONGOING_REQUEST,
     PACKET_BYTES,
     RELEASE,
-    RELEASE_HEAD,
     REQUEST,
     SUBMISSION,
     UNKNOWN_NS,
     answer_packet,
     error_packet,
-    read_request,
     request_number,
     shapes_packet,
 )
 from neurald.hal.sync.deadline import deadline_in
-from neurald.hal.validation.request_rules import validate_request
 
 logger = logging.getLogger(__name__)
 #: Clients can break the protocol as often as they like.
@@ -122,8 +117,7 @@ class RingServer:
         self._place = admission.turns.place(session.user, session.token)
         self._polling = admission.turns.polling
         self._lock = threading.Lock()
-        self._slots: dict[int, Memory] = {}
-        self._requests: dict[int, ReceivedRequest] = {}
+        self._sent = RingRequests(session)
         #: The last request that was refused without an answer, and why.
         self._refused: tuple[int, Error] | None = None
         self._arena: Memory | None = None
@@ -253,8 +247,7 @@ class RingServer:
         self._session.remove_ring(self._handle_in_session)
         if self._native is not None:
             self._native.clear()
-        self._slots.clear()
-        self._requests.clear()
+        self._sent.clear()
         self._arena = self._last_run = None
 
     # Packets
@@ -298,14 +291,17 @@ class RingServer:
         if kind == WAKE:
             self._ring.note_wake(packet.data)
         elif kind == RELEASE:
-            self._release(packet.data)
+            for number in self._sent.release(packet.data):
+                self._forget_native(number)
+            self._forget_last()
         elif kind in (MEMORY, REQUEST):
             answer = answer_packet(None)
             try:
                 if kind == MEMORY:
-                    self._add_memory(packet)
+                    self._sent.add_memory(packet)
                 else:
-                    self._add_request(packet.data)
+                    self._forget_native(self._sent.add_request(packet.data))
+                    self._forget_last()
             except Error as error:
                 # No variable of this frame refers to the error, which refers to the frame.
                 answer = answer_packet(error)
@@ -313,65 +309,18 @@ class RingServer:
         elif kind == ONGOING_REQUEST:
             number = request_number(packet.data)
             try:
-                self._add_request(packet.data)
+                self._forget_native(self._sent.add_request(packet.data))
             except Error as error:
                 self._forget_native(number)
-                self._requests.pop(number, None)
-                self._forget_last()
+                self._sent.remove_request(number)
                 self._refused = number, error.with_traceback(None)
+            self._forget_last()
         else:
             raise BadData(f"a packet has unknown kind {kind}")
 
     def _send(self, packet: bytes) -> None:
         if not send_packet(self._connection, packet):
             raise _ClientGone
-
-    def _add_memory(self, packet: Packet) -> None:
-        (descriptor,) = packet.descriptors
-        if len(packet.data) != MEMORY_HEAD.size:
-            packet.close_descriptors()
-            raise BadData(f"a MEMORY packet has {len(packet.data)} bytes; {MEMORY_HEAD.size} are expected")
-        _, slot, size, constant = MEMORY_HEAD.unpack(packet.data)
-        try:
-            if not slot or slot in self._slots:
-                raise BadData(f"slot {slot} cannot be assigned: it is 0, or in use")
-            if len(self._slots) >= MAX_SLOTS:
-                raise ResourceExhaustedTransient(
-                    f"the ring has {MAX_SLOTS} slots, which is the most that it may have"
-                )
-        except Error:
-            packet.close_descriptors()
-            raise
-        self._slots[slot] = self._session.receive_memory(descriptor, size, constant=constant)
-
-    def _release(self, data: bytes) -> None:
-        if len(data) != RELEASE_HEAD.size:
-            raise BadData(f"a RELEASE packet has {len(data)} bytes; {RELEASE_HEAD.size} are expected")
-        _, slot = RELEASE_HEAD.unpack(data)
-        self._slots.pop(slot, None)
-        for number in [n for n, each in self._requests.items() if slot in each.slots]:
-            self._forget_native(number)
-            del self._requests[number]
-        self._forget_last()
-
-    def _add_request(self, data: bytes) -> None:
-        numbered = read_request(data, self._slot)
-        registered = self._session.model(numbered.handle)
-        validate_request(registered.model, numbered.request)
-        self._forget_native(numbered.number)
-        self._requests[numbered.number] = ReceivedRequest(
-            registered=weakref.ref(registered),
-            types=output_types(registered.model),
-            request=numbered.request,
-            slots=numbered.slots,
-        )
-        self._forget_last()
-
-    def _slot(self, slot: int) -> Memory:
-        memory = self._slots.get(slot)
-        if memory is None:
-            raise BadData(f"slot {slot} has no memory")
-        return memory
 
     # Executions
 
@@ -505,7 +454,7 @@ class RingServer:
         if entry == self._last and self._last_run is not None:
             return self._last_run
         number, measure, left_s, loop_timeout_s = SUBMISSION.unpack_from(entry)
-        received = self._requests.get(number)
+        received = self._sent.requests.get(number)
         if received is None:
             raise BadData(f"request {number} is not known")
         if measure not in (0, 1) or math.isnan(left_s) or not loop_timeout_s >= 0:
@@ -564,7 +513,7 @@ class RingServer:
         """Returns the arena of the ring; one request uses it at a time."""
         if self._arena is None or self._arena.size < size_bytes:
             self._arena = None
-            for number, each in self._requests.items():
+            for number, each in self._sent.requests.items():
                 self._forget_native(number)
                 each.staged = None  # it uses the old arena
             self._arena = self._session.new_memory(size_bytes)
