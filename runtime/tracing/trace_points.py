@@ -284,7 +284,12 @@ TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
         ),
         (_LITERT + "subgraphs.model_source", "ModelSource", "__init__", recorded("compile", "read the file")),
         (_LITERT + "subgraphs.model_source", "ModelSource", "load", recorded("compile", "load the subgraph")),
-        (_SUBGRAPH, "SubgraphRunner", "_prepare", recorded("compile", "prepare the subgraph")),
+        (
+            _LITERT + "subgraphs.prepared_shapes",
+            "PreparedShapes",
+            "prepare",
+            recorded("compile", "prepare the subgraph"),
+        ),
         (_SUBGRAPH, "SubgraphRunner", "invoke", recorded("step", "execute")),
         (_SERVING + "service", "ServedModel", "__call__", recorded("call", "request", is_call=True)),
         (_SERVING + "service", "ServedModel", "run", recorded("call", "request", is_call=True)),

@@ -1,23 +1,17 @@
-"""Runs one subgraph of a file, whose tensors are addressed by their numbers.
-
-A program may give the inputs ever other shapes. What was prepared for the latest ones is kept, and
-if there are many, the lengths that differ are left open, so that what is prepared takes them all.
-"""
+"""Runs one subgraph of a file, whose tensors are addressed by their numbers."""
 
 import weakref
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
 import numpy as np
-from msgspec import Struct
 
 from neurald.hal.errors import BadData, Error
-from neurald.hal.model.model import Model
 from neurald.hal.model.strings import as_strings, decode_strings
-from neurald.hal.model.types import OperandType
 from neurald.runtime.compilation import Compilation
 from neurald.runtime.litert.arguments import integer
 from neurald.runtime.litert.subgraphs.element_types import ElementType, element_type, name_of
+from neurald.runtime.litert.subgraphs.prepared_shapes import Compile, Load, PreparedShapes
 from neurald.runtime.litert.subgraphs.tensor_details import Details, DetailTable
 from neurald.runtime.tflite.file.schema import Tensor, TfliteSubgraph
 from neurald.runtime.tflite.graph.state import shown_key, tensor_key
@@ -25,18 +19,8 @@ from neurald.runtime.tflite.kept.stored_entry import Entry
 
 Array: TypeAlias = np.ndarray[Any, Any]
 
-#: Loads the subgraph with other shapes of its inputs, by tensor, and whether to trust the shapes of
-#: results in the file. A length of 0 leaves a dimension open.
-Load: TypeAlias = Callable[[Mapping[int, Sequence[int]], bool], Entry]
-#: Compiles a model; variables are shared with the other compilation, if there is one.
-Compile: TypeAlias = Callable[[Model, Compilation | None], Compilation]
-
 #: Largest length of a dimension.
 _MAX_LENGTH: Final = 2**31 - 1
-#: Number of sets of shapes for which something is prepared before lengths are left open, and number
-#: of those for which it is kept. Code for any lengths is slower, so that few sets have their own.
-_OWN_SHAPES: Final = 2
-_MAX_PREPARED: Final = 4
 
 
 class _Lease:
@@ -52,13 +36,6 @@ class _Lease:
     @property
     def __array_interface__(self) -> dict[str, Any]:
         return self._array.__array_interface__
-
-
-class _Prepared(Struct, frozen=True):
-    """The subgraph as a model, and its compilation."""
-
-    entry: Entry
-    compilation: Compilation
 
 
 class SubgraphRunner:
@@ -89,19 +66,11 @@ class SubgraphRunner:
         self._begin = begin
         self._source = source
         self._data = data
-        self._load = load
-        self._compile = compiled
+        self._prepared = PreparedShapes(source, load, compiled)
         self._table = DetailTable(source, data)
         self._shapes: dict[int, tuple[int, ...]] = {}
         self._values: dict[int, Array] = {}
-        #: The one that is used last.
-        self._prepared: list[_Prepared] = []
-        #: The shapes that each was prepared for, whether it is still kept or not; none if no more
-        #: lengths can be left open.
-        self._earlier_shapes: list[Mapping[int, tuple[int, ...]]] | None = []
         self._leases: weakref.WeakSet[_Lease] = weakref.WeakSet()
-        #: Why the declared shapes of open inputs, which stand for any others, cannot be computed.
-        self._postponed: Error | None = None
         self.is_ready = False
         #: Number of runs, and whether the inputs still have the values of the last one.
         self.run_count = 0
@@ -124,12 +93,14 @@ class SubgraphRunner:
 
     @property
     def _entry(self) -> Entry | None:
-        return self._prepared[-1].entry if self._prepared else None
+        latest = self._prepared.latest
+        return None if latest is None else latest.entry
 
     @property
     def compilation(self) -> Compilation | None:
         """The compilation of the subgraph; None before `allocate`."""
-        return self._prepared[-1].compilation if self._prepared else None
+        latest = self._prepared.latest
+        return None if latest is None else latest.compilation
 
     @property
     def has_views(self) -> bool:
@@ -217,14 +188,13 @@ class SubgraphRunner:
         if self.is_ready:
             return
         self._is_current = False
-        self._postponed = None
         entry, shapes = None, []
         if self._source.operators:
             try:
-                entry = self._prepare()
-                shapes = self._inferred(entry)
+                shapes = self._prepared.prepare({index: self.shape(index) for index in self._source.inputs})
             except Error as error:
                 raise RuntimeError(str(error)) from error
+            entry = self._entry
         for index in self._source.inputs:
             if self._source.tensors[index].data is not None:
                 self._value(index)
@@ -245,130 +215,6 @@ class SubgraphRunner:
         if variables and self.compilation is not None:
             self.compilation.state.reset(variables)
         self.is_ready = True
-
-    def _prepare(self) -> Entry:
-        """Loads and compiles the subgraph, unless what is there takes the shapes."""
-        shapes = {index: self.shape(index) for index in self._source.inputs}
-        for prepared in reversed(self._prepared):
-            if all(_fits(shape, prepared.entry, index) for index, shape in shapes.items()):
-                self._use(prepared)
-                return prepared.entry
-        changed = {
-            index: shape
-            for index, shape in shapes.items()
-            if not _is_declared(shape, self._source.tensors[index])
-        }
-        entry = self._load_open(changed) or self._load_as_declared(changed)
-        try:
-            compilation = self._compile(entry.model, self.compilation)
-        except BadData:
-            # Variables whose shapes follow from the inputs' cannot keep their values.
-            compilation = self._compile(entry.model, None)
-        self._use(_Prepared(entry, compilation))
-        if self._earlier_shapes is not None:
-            self._earlier_shapes.append(shapes)
-        return entry
-
-    def _load_as_declared(self, shapes: Mapping[int, tuple[int, ...]]) -> Entry:
-        """Loads the subgraph, without the shapes of results in the file if they are wrong.
-
-        They are used only where results have no elements, or an unknown number of dimensions.
-        """
-        wrong: BadData | None = None
-        entry: Entry | None = None
-        try:
-            entry = self._load(shapes, True)
-            self._inferred(entry)
-        except BadData as error:
-            wrong = error
-        else:
-            return entry
-        try:
-            found = self._load(shapes, False)
-            self._inferred(found)
-        except BadData:
-            # The errors name the shapes that the file states.
-            if entry is None:
-                raise wrong from None
-            return entry
-        return found
-
-    def _use(self, prepared: _Prepared) -> None:
-        kept = [each for each in self._prepared if each is not prepared]
-        self._prepared = [*kept[1 - _MAX_PREPARED :], prepared]
-
-    def _load_open(self, changed: Mapping[int, tuple[int, ...]]) -> Entry | None:
-        """Loads the subgraph with open lengths where those of two sets of shapes differed.
-
-        Args:
-            changed: the shapes of inputs that the file does not declare.
-
-        Returns:
-            None if there were few sets of shapes, or if these lengths cannot be open.
-        """
-        earlier = self._earlier_shapes
-        if earlier is None or len(earlier) < _OWN_SHAPES:
-            return None
-        opened = {
-            index: tuple(
-                0 if any(other[index][position : position + 1] != (length,) for other in earlier) else length
-                for position, length in enumerate(shape)
-            )
-            for index, shape in changed.items()
-        }
-        try:
-            if all(shape == changed[index] for index, shape in opened.items()):
-                return None
-            entry = self._load(opened, True)
-            self._infer(entry)
-        except BadData:
-            # Other sets of shapes are not tried, since each attempt takes time.
-            self._earlier_shapes = None
-            return None
-        return entry
-
-    def _inferred(self, entry: Entry) -> list[tuple[int, ...] | None]:
-        """Returns the shapes of the entry's outputs, as far as they are known before a run.
-
-        Raises:
-            BadData: the shapes of the inputs do not go together.
-        """
-        model, operands = entry.model, entry.model.main.operands
-        found: Mapping[int, tuple[int, ...]] = {}
-        if not all(operands[index].is_fully_specified for index in (*model.inputs, *model.outputs)):
-            try:
-                found = self._infer(entry)
-            except BadData as error:
-                if not self._has_placeholders():
-                    raise
-                self._postponed = error
-        declared = {
-            operand: operands[operand].dimensions
-            for operand in model.outputs
-            if operands[operand].is_fully_specified
-        }
-        return [found.get(operand, declared.get(operand)) for operand in model.outputs]
-
-    def _infer(self, entry: Entry) -> Mapping[int, tuple[int, ...]]:
-        """Returns the shapes that follow from the present ones of the inputs, by operand.
-
-        Raises:
-            BadData: the shapes of the inputs do not go together.
-        """
-        from neurald.hal.validation.shape_inference import bind_operations, infer_shapes  # slow to import
-
-        model, graph = entry.model, entry.model.main
-        given = {
-            operand: self.shape(tensor) for operand, tensor in zip(model.inputs, entry.inputs, strict=True)
-        }
-        return infer_shapes(model, graph, bind_operations(graph), given)
-
-    def _has_placeholders(self) -> bool:
-        """Returns True if all inputs have the shapes in the file, and these leave lengths open."""
-        tensors = [self._source.tensors[index] for index in self._source.inputs]
-        return any(-1 in tensor.shape_signature for tensor in tensors) and all(
-            self.shape(tensor.index) == tensor.shape for tensor in tensors
-        )
 
     def _zeros(self, index: int, shape: tuple[int, ...]) -> Array:
         if self._element(index).scalar is np.bytes_:
@@ -495,16 +341,17 @@ class SubgraphRunner:
         """
         if not self.is_ready:
             raise RuntimeError("Invoke called on model that is not ready.")
-        if not self._prepared:
+        prepared = self._prepared.latest
+        if prepared is None:
             return  # There are no operators: every output is an input or a constant.
-        if self._postponed is not None:
-            raise RuntimeError(str(self._postponed)) from self._postponed
-        entry = self._prepared[-1].entry
+        if (postponed := self._prepared.postponed) is not None:
+            raise RuntimeError(str(postponed)) from postponed
+        entry = prepared.entry
         if not self.run_count and entry.model.state and (names := self._begin()):
             own = [variable for variable in entry.model.state if variable.name in names]
-            self._prepared[-1].compilation.state.begin_with(own)
+            prepared.compilation.state.begin_with(own)
         try:
-            results = self._prepared[-1].compilation.run(*[self._values[index] for index in entry.inputs])
+            results = prepared.compilation.run(*[self._values[index] for index in entry.inputs])
         except Error as error:
             raise RuntimeError(str(error)) from error
         for index, result in zip(entry.outputs, results, strict=True):
@@ -519,9 +366,10 @@ class SubgraphRunner:
         It would not if the inputs have changed since the last run, if the run changed variables, or
         if it drew random numbers.
         """
-        if not self._is_current or not 0 <= index < self.tensor_count or not self._prepared:
+        entry = self._entry
+        if not self._is_current or not 0 <= index < self.tensor_count or entry is None:
             return False
-        model = self._prepared[-1].entry.model
+        model = entry.model
         if index in self._values or index in self._shapes or not self._is_result(index) or model.state:
             return False
         # Most programs ask for outputs only, and start without it.
@@ -585,27 +433,3 @@ class SubgraphRunner:
 
     def _element(self, index: int) -> ElementType:
         return element_type(self._source.tensors[index].type)
-
-
-def _is_declared(shape: tuple[int, ...], tensor: Tensor) -> bool:
-    """Returns True if a shape is one of those that the file declares for a tensor."""
-    declared = tensor.shape_signature or tensor.shape
-    return len(shape) == len(declared) and all(
-        length == other or (other == -1 and length > 0) for length, other in zip(shape, declared, strict=True)
-    )
-
-
-def _fits(shape: tuple[int, ...], entry: Entry, tensor: int) -> bool:
-    """Returns True if a loaded model takes a shape for an input."""
-    operand = entry.model.main.operands[entry.model.inputs[entry.inputs.index(tensor)]]
-    dimensions = operand.dimensions
-    if operand.type is OperandType.TENSOR_STRING and dimensions is None:
-        return True
-    return (
-        dimensions is not None
-        and len(dimensions) == len(shape)
-        and all(
-            length in (0, given) and (given > 0 or length == given)
-            for length, given in zip(dimensions, shape, strict=True)
-        )
-    )
