@@ -9,10 +9,10 @@ from support.sweeps import sweep
 
 from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Preference
+from neurald.hal.model.types import OperandType, Preference
 from neurald.runtime.model.branches import MAIN
 from neurald.runtime.model.dead_operations import dead_operations
-from neurald.runtime.partitioning.groups import IfGroup, StepGroup
+from neurald.runtime.partitioning.groups import IfGroup, StepGroup, WhileGroup
 from neurald.runtime.partitioning.limits import step_groups
 from neurald.runtime.partitioning.options import MIN_COST, POLICY_NAMES, Partitioning
 from neurald.runtime.partitioning.overrides import pin
@@ -21,7 +21,9 @@ from neurald.runtime.partitioning.placement import NOT_RUN, Candidate
 
 pytestmark = pytest.mark.quick
 
-ABS, ADD, IF, MUL, TANH = (OperationType[name] for name in ["ABS", "ADD", "IF", "MUL", "TANH"])
+ABS, ADD, IF, LESS, MUL, TANH, WHILE = (
+    OperationType[name] for name in ["ABS", "ADD", "IF", "LESS", "MUL", "TANH", "WHILE"]
+)
 FAST = Preference.FAST_SINGLE_ANSWER
 _Candidates: TypeAlias = Callable[[Model], list[Candidate]]
 
@@ -119,6 +121,7 @@ def test_one_device_gets_the_whole_model_as_it_is(policy: str) -> None:
         assert result.groups == (StepGroup(graph=MAIN, device=0, operations=tuple(range(6))),)
         assert [each.device for each in result.placements[MAIN]] == [0] * 6
         assert "the whole model" in result.reasons[2]
+        assert set(result.placements[MAIN][2].rejected) == set(range(1, len(candidates)))
 
 
 def test_rules_name_operations_of_the_whole_model() -> None:
@@ -145,3 +148,25 @@ def test_branches_of_interpreted_control_flow(policy: str) -> None:
     assert group.operation == 1
     assert group.then_groups == group.else_groups == (StepGroup(graph=1, device=1, operations=(1,)),)
     assert [each.device for each in result.placements[1]] == [NOT_RUN, 1]
+
+
+@pytest.mark.parametrize("policy", ["android", "min_cost"])
+def test_loops_that_are_interpreted(policy: str) -> None:
+    """One graph has an operation that nobody needs, the other has none."""
+    condition = graph(
+        "p", [(LESS, "p limit", "c")], "c", types={"c": OperandType.TENSOR_BOOL8}, dimensions={"c": (1,)}
+    )
+    body = graph("q", [(MUL, "q", "unread"), (ADD, "q", "r")], "r")
+    subject = model("x", [(WHILE, "@1 @2 x", "out")], "out", referenced=[condition, body])
+    candidates = [
+        candidate("cpu", model=subject, time=100.0, is_cpu=True),
+        candidate("device", only(ADD), model=subject, time=0.001),
+    ]
+    options = Partitioning(policy=policy, overrides=(pin("device", operation_type=ADD),))
+    result = partition(subject, candidates, FAST, options)
+    (group,) = result.groups
+    assert isinstance(group, WhileGroup)
+    assert group.operation == 0
+    assert group.condition_groups == (StepGroup(graph=1, device=0, operations=(0,)),)
+    assert group.body_groups == (StepGroup(graph=2, device=1, operations=(1,)),)
+    assert [[each.device for each in result.placements[n]] for n in (1, 2)] == [[0], [NOT_RUN, 1]]

@@ -139,7 +139,9 @@ def test_text_must_be_utf8() -> None:
         (file_of(struct.pack("<i", 9) + bytes(8)), "vtable at byte -1"),
         (file_of(struct.pack("<i", -100) + bytes(8)), "vtable at byte 108"),
         (file_of(struct.pack("<i", -(2**31)) + bytes(8)), "vtable"),
+        (file_of(struct.pack("<i", -10) + bytes(8)), "vtable at byte 18"),
         (file_of(struct.pack("<iHH", -4, 2, 4)), "2 bytes"),
+        (file_of(struct.pack("<iHHI", -4, 5, 4, 0)), "5 bytes"),
         (file_of(struct.pack("<iHH", -4, 5, 4)), "5 bytes"),
         (file_of(struct.pack("<iHH", -4, 6, 4)), "6 bytes"),
         (file_of(struct.pack("<iHH", -4, 4, 3)), "3 bytes"),
@@ -149,6 +151,13 @@ def test_text_must_be_utf8() -> None:
 def test_a_damaged_root(content: bytes, message: str) -> None:
     with pytest.raises(BadData, match=message):
         opened(content)
+
+
+def test_objects_may_end_with_the_file() -> None:
+    root = opened(file_of(struct.pack("<iHH", -4, 4, 4)))
+    assert root.integer(0, INT32, 9) == 9
+    assert opened(struct.pack("<I", 16) + MAGIC + table_of((4, struct.pack("<f", 0.5)))).real(0) == 0.5
+    assert len(opened(with_vector(1)).tables(0)) == 1
 
 
 @sweep("offset", [1, 3, 5, 8, 65535])
@@ -179,10 +188,27 @@ def test_repeated_references_are_limited() -> None:
         _ = [table.integers(0, INT8) for table in root.tables(0)]
 
 
+def test_repeated_texts_are_limited() -> None:
+    builder = flatbuffers.Builder(0)
+    text = builder.CreateString("x" * 4000)
+    builder.StartObject(1)
+    builder.PrependUOffsetTRelativeSlot(0, text, 0)
+    builder.Finish(builder.EndObject(), file_identifier=MAGIC)
+    root = opened(bytes(builder.Output()))
+    with pytest.raises(BadData, match="too often"):
+        _ = [root.string(0) for _ in range(10)]
+
+
 def test_the_number_of_tables_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("neurald.runtime.tflite.file.flatbuffer.MAX_TABLES", 2)
     with pytest.raises(BadData, match="more than 2 tables"):
         list(opened(everything()).tables(7))
+    content = everything()
+    fields = reader(content, (0, INT8))
+    # The first one has its fields located, the second one is read as that was.
+    assert [fields.read(root_position(content)) for _ in range(2)] == [[-5], [-5]]
+    with pytest.raises(BadData, match="more than 2 tables"):
+        fields.read(root_position(content))
 
 
 def test_float_vectors() -> None:
@@ -209,6 +235,14 @@ def test_fields_read_together_are_those_read_one_by_one() -> None:
     assert (small, absent, real, flag, beyond) == (-5, 9, 0.5, True, 9)
     assert file.numbers(numbers, INT64) == (2**40, -1)
     assert file.text(text) == "für"
+
+
+def test_fields_of_one_kind_of_table_are_read_in_the_same_way() -> None:
+    content = everything()
+    leaf = opened(content).table(6)
+    assert leaf is not None
+    fields = [FieldFormat(number=0, kind=INT32), FieldFormat(number=1, kind=INT32)]
+    assert [leaf.read("leaf", fields) for _ in range(2)] == [[7, 0], [7, 0]]
 
 
 @sweep("fields", [(), ((0, INT8),), ((8, UINT32),), ((6, None),)])
@@ -248,6 +282,15 @@ def test_layouts_of_earlier_files_are_checked_against_each_file() -> None:
         reader(smaller, (0, UINT32)).read(16)
     # Other fields at the same offsets.
     assert reader(content, (1, UINT32), (0, INT8)).read(16) == [9, 7]
+
+
+def test_a_table_like_an_earlier_one_must_lie_inside_the_file() -> None:
+    content = struct.pack("<I4sHHHHiIiI", 16, MAGIC, 6, 8, 4, 0, 8, 7, 16, 5)
+    whole, cut = reader(content, (0, UINT32)), reader(content[:-1], (0, UINT32))
+    assert [whole.read(16), whole.read(24)] == [[7], [5]]
+    assert cut.read(16) == [7]
+    with pytest.raises(BadData, match="the table at byte 24 has 8 bytes"):
+        cut.read(24)
 
 
 @sweep("offset", [1, 3, 5, 8, 0xFFFF])

@@ -33,6 +33,7 @@ def test_inputs_come_in_the_order_of_the_model() -> None:
     [
         ((X,), r"expected 2 inputs but got 1 inputs.*missing required input\(s\) \['y'\]"),
         ((X, X), "'x' already exists"),
+        ((X, X, Y), "'x' already exists"),
         ((X, given("z", "INT8", 2, size=2)), "unexpected inference input 'z'"),
         ((X, given("y", "UINT8", 2, size=2)), "data-type is 'UINT8', but model 'pair' expects 'INT8'"),
         ((given("x", "FP32", 2, 5, size=40), Y), r"Expected \[-1,4\], got \[2,5\]. NOTE: "),
@@ -46,6 +47,21 @@ def test_inputs_come_in_the_order_of_the_model() -> None:
 def test_others_are_refused(inputs: tuple[InputTensor, ...], message: str) -> None:
     with pytest.raises(ServiceError, match=message):
         checked_inputs(inputs, PAIR, "pair", 8)
+
+
+def test_a_batch_may_be_as_large_as_the_model_takes() -> None:
+    for rows in (1, 8):
+        inputs = (given("x", "FP32", rows, 4, size=rows * 16), given("y", "INT8", rows, size=rows))
+        assert [each.shape for each in checked_inputs(inputs, PAIR, "pair", 8)] == [(rows, 4), (rows,)]
+
+
+def test_an_input_of_unknown_rank_takes_any_shape() -> None:
+    described = TensorDescription(name="x", kind="int8", shape=None)
+    for shape, size in (((), 1), ((2, 3), 6)):
+        inputs = (given("x", "INT8", *shape, size=size),)
+        assert [each.shape for each in checked_inputs(inputs, (described,), "any", 0)] == [shape]
+    with pytest.raises(ServiceError, match="Expected 6, got 5"):
+        checked_inputs((given("x", "INT8", 2, 3, size=5),), (described,), "any", 0)
 
 
 def test_without_batches_first_dimensions_may_differ() -> None:
