@@ -106,10 +106,7 @@ def run(
 ) -> None:
     """Runs a model once and shows the results."""
     given = [each for each in (image, audio, inputs) if each is not None]
-    if len(given) > 1:
-        raise typer.BadParameter("--image, --audio and --inputs exclude each other")
-    if shape and given:
-        raise typer.BadParameter("--shape is for random inputs, and excludes --image, --audio and --inputs")
+    _require_one_kind_of_input(given, shape)
     if audio is None and rate is not None:
         raise typer.BadParameter("--rate needs --audio")
     if image is None and (mean is not None or std is not None):
@@ -205,21 +202,9 @@ def run(
         document["outputs_file"] = str(outputs)
     if image is not None or audio is not None or labels is not None:
         packed = packed_labels(model) if names is None else None
-        classes = top or _CLASSES
-        found = _findings(loaded, results, names or packed, classes)
-        document |= found
-        if "detector" in found:
-            remarks.append(f"the boxes are decoded as those of {found['detector']}")
-        if "detections" in found and not any(each["score"] >= _MIN_SCORE for each in found["detections"]):
-            remarks.append(
-                f"no box has a score of {100 * _MIN_SCORE:.0f} % or more: nothing of what the model knows is "
-                "there, or it takes its pixels in another way, see --mean and --std"
-            )
-        if not found:
-            guesses, more = _classes(loaded, results, names, packed, classes)
-            remarks += more
-            if guesses is not None:
-                document["top"] = guesses
+        guessed, more = _guesses(loaded, results, names, packed, top or _CLASSES)
+        document |= guessed
+        remarks += more
         document["remarks"] = remarks
     if json:
         write_json(document)
@@ -229,6 +214,37 @@ def run(
         _show(document)
     if verify:
         require_right(document["verification"])
+
+
+def _require_one_kind_of_input(given: Sequence[Path], shape: Sequence[str] | None) -> None:
+    """Raises an error if files are given for several kinds of inputs."""
+    if len(given) > 1:
+        raise typer.BadParameter("--image, --audio and --inputs exclude each other")
+    if shape and given:
+        raise typer.BadParameter("--shape is for random inputs, and excludes --image, --audio and --inputs")
+
+
+def _guesses(
+    model: "nd.Model", results: Sequence[Any], names: list[str] | None, packed: list[str] | None, top: int
+) -> tuple[dict[str, Any], list[str]]:
+    """Returns what the model has found, or the most probable classes, by name, and remarks on them.
+
+    Args:
+        model, results, names, packed, top: see `_classes`.
+    """
+    found = _findings(model, results, names or packed, top)
+    if not found:
+        guesses, remarks = _classes(model, results, names, packed, top)
+        return {} if guesses is None else {"top": guesses}, remarks
+    remarks = []
+    if "detector" in found:
+        remarks.append(f"the boxes are decoded as those of {found['detector']}")
+    if "detections" in found and not any(each["score"] >= _MIN_SCORE for each in found["detections"]):
+        remarks.append(
+            f"no box has a score of {100 * _MIN_SCORE:.0f} % or more: nothing of what the model knows is "
+            "there, or it takes its pixels in another way, see --mean and --std"
+        )
+    return found, remarks
 
 
 def _findings(model: "nd.Model", results: Sequence[Any], names: list[str] | None, top: int) -> dict[str, Any]:
