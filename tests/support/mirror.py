@@ -567,7 +567,6 @@ COVERED_BY: Mapping[str, str] = {
     "service/inference/server/program.py": "tests/service/inference/server/test_front_end.py",
     "service/inference/server/regions/region_calls.py": "tests/service/inference/server/grpc/test_grpc_service.py",
     "service/inference/server/settings.py": "tests/service/inference/server/test_front_end.py",
-    "service/inference/server/supervision.py": "tests/service/inference/server/test_front_end.py",
     "service/inference/worker/native_lanes.py": "tests/service/inference/worker/test_native_lane.py",
     "service/inference/worker/orders.py": "tests/service/inference/worker/test_loaded_model.py",
     "service/inference/worker/read_files.py": "tests/service/inference/models/test_registry.py",

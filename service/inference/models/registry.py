@@ -253,15 +253,18 @@ class Registry:
     # Loading.
 
     async def load_all(self, names: tuple[str, ...] | None) -> None:
-        """Loads models, by default all of the repository. Those that fail are logged."""
+        """Loads models, by default all of the repository; logs each that cannot be loaded."""
         wanted = tuple(self._repository.models()) if names is None else names
         self._demanded.update(wanted)
-        for name, outcome in zip(
-            wanted, await asyncio.gather(*map(self.load, wanted), return_exceptions=True), strict=True
-        ):
-            if isinstance(outcome, BaseException):
-                logger.error("the model %s cannot be served: %s", name, outcome)
+        await asyncio.gather(*map(self._attempt, wanted))
         self.is_starting = False
+
+    async def _attempt(self, name: str) -> None:
+        """Loads a model, or logs why it cannot be loaded."""
+        try:
+            await self.load(name)
+        except Exception as error:
+            logger.error("the model %s cannot be served: %s", name, error)
 
     async def load(
         self, name: str, config_json: str | None = None, files: Mapping[str, bytes] | None = None

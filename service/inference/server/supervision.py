@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 from asyncio.subprocess import PIPE, Process
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -42,6 +43,7 @@ class SupervisedFrontEnd:
         self._settings = settings
         self._policy = RestartPolicy()
         self._process: Process | None = None
+        self._pidfd: int | None = None
         self._status = ServiceStatus(process=None)
         self._watching: asyncio.Task[None] | None = None
         self._was_ready = False
@@ -69,8 +71,7 @@ class SupervisedFrontEnd:
         watching, self._watching = self._watching, None
         process = self._process
         if process is not None and process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                process.send_signal(signal.SIGTERM)
+            self._signal(signal.SIGTERM)
             try:
                 async with asyncio.timeout(self._settings.drain_s + _GRACE_S):
                     await process.wait()
@@ -82,9 +83,17 @@ class SupervisedFrontEnd:
 
     def kill(self) -> None:
         """Ends the front end at once; its workers end with it."""
-        if self._process is not None and self._process.returncode is None:
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: signal.Signals) -> None:
+        """Sends the front end a signal if it is there.
+
+        `Process.send_signal` waits for a process that has just ended, so that asyncio cannot tell
+        how it has ended any more.
+        """
+        if self._pidfd is not None:
             with contextlib.suppress(ProcessLookupError):
-                self._process.kill()
+                signal.pidfd_send_signal(self._pidfd, number)
 
     async def _watch(self, listens: "asyncio.Future[None]") -> None:
         loop = asyncio.get_running_loop()
@@ -101,18 +110,10 @@ class SupervisedFrontEnd:
                     limit=_MAX_LINE_BYTES,
                 )
                 ORPHANS.started(process.pid)
-            assert process.stdin is not None  # noqa: S101 - it is a pipe
-            assert process.stdout is not None  # noqa: S101 - it is a pipe
-            with contextlib.suppress(ConnectionError):
-                process.stdin.write(msgspec.json.encode(self._settings) + b"\n")
-                await process.stdin.drain()
-            with contextlib.suppress(ConnectionError, ValueError):
-                while line := await process.stdout.readline():
-                    self._told(line)
-                    if not listens.done():
-                        listens.set_result(None)
-            self.kill()
-            status = await process.wait()
+            with self._signals_to(process):
+                await self._listen_to(process, listens)
+                self.kill()
+                status = await process.wait()
             ORPHANS.ended(process.pid)
             self._status = ServiceStatus(process=None)
             if not listens.done():
@@ -126,6 +127,31 @@ class SupervisedFrontEnd:
             note_event(CountedEvent.RESTART, "execution service", logger.error, text, status)
             pause_s = self._policy.died(loop.time(), loop.time() - began_s)
             await asyncio.sleep(_PAUSE_IN_QUARANTINE_S if pause_s is None else pause_s)
+
+    @contextlib.contextmanager
+    def _signals_to(self, process: Process) -> Iterator[None]:
+        """Lets the front end receive signals in the block."""
+        with contextlib.suppress(ProcessLookupError):
+            self._pidfd = os.pidfd_open(process.pid)
+        try:
+            yield
+        finally:
+            pidfd, self._pidfd = self._pidfd, None
+            if pidfd is not None:
+                os.close(pidfd)
+
+    async def _listen_to(self, process: Process, listens: "asyncio.Future[None]") -> None:
+        """Gives the front end its settings, and reads what it says until it says no more."""
+        assert process.stdin is not None  # noqa: S101 - it is a pipe
+        assert process.stdout is not None  # noqa: S101 - it is a pipe
+        with contextlib.suppress(ConnectionError):
+            process.stdin.write(msgspec.json.encode(self._settings) + b"\n")
+            await process.stdin.drain()
+        with contextlib.suppress(ConnectionError, ValueError):
+            while line := await process.stdout.readline():
+                self._told(line)
+                if not listens.done():
+                    listens.set_result(None)
 
     def _told(self, line: bytes) -> None:
         try:

@@ -357,6 +357,35 @@ def test_a_model_of_two_repositories_is_not_guessed(tmp_path: Path) -> None:
     asyncio.run(check())
 
 
+def test_a_failure_is_logged_while_other_models_are_still_being_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("broken", "slow"):
+        zoo.write_plain(tmp_path, name, zoo.reshaping())
+
+    async def check() -> None:
+        models = registry_of(tmp_path)
+        is_allowed = asyncio.Event()
+
+        async def load(name: str) -> None:
+            if name == "broken":
+                raise ServiceError(Status.INVALID, "it is broken")
+            await is_allowed.wait()
+
+        monkeypatch.setattr(models, "load", load)
+        models.is_starting = True
+        loading = asyncio.create_task(models.load_all(None))
+        async with asyncio.timeout(10):
+            while "the model broken cannot be served: it is broken" not in caplog.text:
+                await asyncio.sleep(0.01)
+        assert models.is_starting
+        is_allowed.set()
+        await loading
+        assert not models.is_starting
+
+    asyncio.run(check())
+
+
 def registry_of(*folders: Path, given_bytes: int = 1 << 20) -> Registry:
     workers = WorkerPool(WorkerOptions())
     return Registry(Repository(folders), workers, queue_size=1, load_s=1.0, given_bytes=given_bytes)

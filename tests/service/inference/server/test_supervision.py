@@ -1,0 +1,37 @@
+"""The front end as a companion of the service manager."""
+
+import asyncio
+import logging
+
+import pytest
+
+from neurald.service.inference.server import supervision
+from neurald.service.inference.server.settings import ServiceSettings
+from neurald.service.inference.server.supervision import SupervisedFrontEnd
+
+#: A front end that listens at once.
+_PROGRAM = "read -r settings; echo '{\"process\": 1}'; "
+
+
+@pytest.mark.parametrize("end", ["exit 3", "exec sleep 60"])
+def test_how_a_front_end_has_ended_is_known(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, end: str
+) -> None:
+    # Whoever sends a signal to a process that has just ended must not wait for it in passing.
+    monkeypatch.setattr(supervision, "own_program", lambda *_: ["/bin/sh", "-c", _PROGRAM + end])
+
+    async def check() -> None:
+        for _ in range(30):
+            front_end = SupervisedFrontEnd(ServiceSettings())
+            await front_end.start()
+            if end == "exit 3":
+                async with asyncio.timeout(10):
+                    while front_end.status().process is not None:
+                        await asyncio.sleep(0)
+            await front_end.stop()
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(check())
+    lines = {record.getMessage() for record in caplog.records if "slow" not in record.getMessage()}
+    ended = "the execution service ended with status 3, and is started again"
+    assert lines == ({ended} if end == "exit 3" else set())
