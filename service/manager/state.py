@@ -160,12 +160,14 @@ class ServiceStatus(msgspec.Struct, frozen=True, kw_only=True):
         addresses: where it listens, by protocol.
         is_ready: whether all models that must be there can be run now.
         models: the models that it serves.
+        failure: why it could not start; empty if it could.
     """
 
     process: int | None
     addresses: dict[str, str] = {}
     is_ready: bool = False
     models: tuple[ModelStatus, ...] = ()
+    failure: str = ""
 
 
 class ManagerStatus(msgspec.Struct, frozen=True, kw_only=True):

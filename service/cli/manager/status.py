@@ -117,6 +117,8 @@ def _show_service(service: "ServiceStatus") -> None:
 
     places = ", ".join(f"{protocol} {address}" for protocol, address in service.addresses.items())
     write_line(f"execution service: {places or 'starting'}, {'ready' if service.is_ready else 'not ready'}")
+    if service.failure:
+        write_line(printable(f"it could not start: {service.failure}"))
     rows = [
         (
             printable(each.name),

@@ -105,8 +105,8 @@ def read_token(file: Path) -> str:
     from neurald.hal.errors import BadState
     from neurald.hal.rpc.transport.certificate import read_file
 
-    content = read_file(file, "the token", is_secret=True)
+    content = read_file(file, "the token file", is_secret=True)
     token = content[:_MAX_TOKEN_BYTES].decode("latin-1").strip()
     if not token or not token.isascii() or not token.isprintable() or " " in token:
-        raise BadState(f"the token in {file} is not one word of printable ASCII")
+        raise BadState(f"the token file {file} has no token; one word of printable ASCII is expected")
     return token

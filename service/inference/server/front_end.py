@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import logging
 import os
 import signal
@@ -49,6 +50,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+#: What to do about an address that cannot be had.
+_HINTS: Final = {
+    errno.EADDRINUSE: "; stop the process that listens there, or name another address",
+    errno.EADDRNOTAVAIL: "; name an address of this host",
+    errno.EACCES: "; name a port from 1024",
+}
 #: How often it is examined whether the state has changed.
 _REPORT_S: Final = 0.1
 #: What a message may have in addition to the bytes of its tensors.
@@ -211,6 +218,9 @@ class FrontEnd:
             credentials = _grpc_credentials(settings) if settings.tls_certificate else None
             port = server.add_port(address.numeric.target, credentials)
         except RuntimeError as error:
+            if address.path is None:
+                # gRPC does not say why, and another socket fails for the same reason.
+                _listening(address, "gRPC").close()
             raise BadState(f"gRPC cannot be served at {address}: {error}") from None
         server.start()
         if address.path is not None:
@@ -243,7 +253,7 @@ class FrontEnd:
                 secret=restrictions.header_names,
             ),
         )
-        listener = _listening(address)
+        listener = _listening(address, "HTTP")
         server = _http_server(app, listener, settings, self._most_connections)
         self._connections = lambda: len(server.server_state.connections)
         await server.start()
@@ -258,7 +268,7 @@ class FrontEnd:
 
         settings = self._settings
         address = checked_address(settings.web, settings)
-        listener = _listening(address)
+        listener = _listening(address, "the live page")
         port: int = listener.getsockname()[1]
         app = WebApp(
             registry,
@@ -303,9 +313,15 @@ def _http_server(
     )
 
 
-def _listening(address: Address) -> socket.socket:
+def _listening(address: Address, what: str) -> socket.socket:
+    """Returns a socket with an address.
+
+    Raises:
+        BadData: it is a path.
+        BadState: it cannot be had.
+    """
     if address.path is not None:
-        raise BadData(f"{address}: HTTP is served on TCP, at host:port")
+        raise BadData(f"{address}: {what} is served on TCP, at host:port")
     try:
         (family, kind, protocol, _, place), *_ = socket.getaddrinfo(
             address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -316,7 +332,8 @@ def _listening(address: Address) -> socket.socket:
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listener
     except OSError as error:
-        raise BadState(f"HTTP cannot be served at {address}: {error.strerror or error}") from None
+        hint = _HINTS.get(error.errno or 0, "")
+        raise BadState(f"{what} cannot be served at {address}: {error.strerror or error}{hint}") from None
 
 
 def _files(settings: ServiceSettings) -> TlsFiles:

@@ -1,8 +1,8 @@
 """The program of the front end's process, which `neurald serve` starts.
 
 Its settings, which may have a secret, come as one line of JSON on standard input. Whenever its
-state changes, it writes it as one line of JSON to standard output. It ends with the process that
-started it.
+state changes, it writes it as one line of JSON to standard output, also why it cannot start. It
+ends with the process that started it.
 """
 
 import asyncio
@@ -21,8 +21,6 @@ from neurald.hal.process.parent import die_with
 from neurald.service.inference.server.settings import ServiceSettings
 from neurald.service.logs.setup import start_log
 from neurald.service.manager.state import ServiceStatus
-
-logger = logging.getLogger(__name__)
 
 _FAILED: Final = 1
 #: Other threads get their turn soon: those of gRPC wait for the interpreter.
@@ -59,7 +57,7 @@ def main(parent: int) -> int:
     try:
         asyncio.run(run())
     except Error as error:
-        logger.error("the execution service cannot start: %s", error)
+        report(ServiceStatus(process=None, failure=str(error)))
         return _FAILED
     return 0
 

@@ -56,7 +56,7 @@ class SupervisedFrontEnd:
         """Starts the front end; returns when it listens, perhaps before its models are loaded.
 
         Raises:
-            BadState: it cannot listen, or a setting is not valid; its log says why.
+            BadState: it cannot listen, or a setting is not valid.
         """
         listens = asyncio.get_running_loop().create_future()
         self._watching = asyncio.create_task(self._watch(listens))
@@ -115,16 +115,17 @@ class SupervisedFrontEnd:
                 self.kill()
                 status = await process.wait()
             ORPHANS.ended(process.pid)
-            self._status = ServiceStatus(process=None)
+            failure = self._status.failure
+            self._status = ServiceStatus(process=None, failure=failure)
             if not listens.done():
-                listens.set_exception(
-                    BadState("the execution service could not be started; its log says why")
-                )
+                reason = f": {failure}" if failure else f" (status {status}); its log says why"
+                listens.set_exception(BadState(f"the execution service could not be started{reason}"))
                 return
             if self._watching is None:
                 return
-            text = "the execution service ended with status %d, and is started again"
-            note_event(CountedEvent.RESTART, "execution service", logger.error, text, status)
+            text = "the execution service ended with status %d%s, and is started again"
+            reason = f" ({failure})" if failure else ""
+            note_event(CountedEvent.RESTART, "execution service", logger.error, text, status, reason)
             pause_s = self._policy.died(loop.time(), loop.time() - began_s)
             await asyncio.sleep(_PAUSE_IN_QUARANTINE_S if pause_s is None else pause_s)
 
@@ -150,7 +151,7 @@ class SupervisedFrontEnd:
         with contextlib.suppress(ConnectionError, ValueError):
             while line := await process.stdout.readline():
                 self._told(line)
-                if not listens.done():
+                if not listens.done() and not self._status.failure:
                     listens.set_result(None)
 
     def _told(self, line: bytes) -> None:

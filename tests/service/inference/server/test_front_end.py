@@ -86,11 +86,34 @@ def test_other_hosts_are_not_served_without_tls(repository: Path) -> None:
 def test_addresses_in_use_are_an_error(repository: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        for settings in ({"grpc": address}, {"http": address}):
+        for protocol, settings in (
+            ("gRPC", {"grpc": address}),
+            ("HTTP", {"http": address}),
+            ("the live page", {"web": address}),
+        ):
             with Serving(repository, **settings) as service:
-                assert service.process.wait(60) == 1
+                assert failure_of(service) == (
+                    f"{protocol} cannot be served at {address}: Address already in use; stop the process that "
+                    "listens there, or name another address"
+                )
+
+
+def test_addresses_of_other_hosts_are_an_error(repository: Path) -> None:
+    with Serving(repository, grpc="203.0.113.7:0", insecure=True) as service:
+        assert failure_of(service) == (
+            "gRPC cannot be served at 203.0.113.7:0: Cannot assign requested address; name an address of this host"
+        )
+
+
+def test_a_repository_that_is_missing_is_an_error(repository: Path) -> None:
     with Serving(repository / "missing") as service:
-        assert service.process.wait(60) == 1
+        assert "missing cannot be opened: No such file or directory" in failure_of(service)
+
+
+def failure_of(service: Serving) -> str:
+    assert service.process.wait(60) == 1
+    wait_until(lambda: service.lines)
+    return service.status.failure
 
 
 def test_silent_connections_keep_the_service_from_nothing(repository: Path) -> None:

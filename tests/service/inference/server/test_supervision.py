@@ -5,6 +5,7 @@ import logging
 
 import pytest
 
+from neurald.hal.errors import BadState
 from neurald.service.inference.server import supervision
 from neurald.service.inference.server.settings import ServiceSettings
 from neurald.service.inference.server.supervision import SupervisedFrontEnd
@@ -35,3 +36,15 @@ def test_how_a_front_end_has_ended_is_known(
     lines = {record.getMessage() for record in caplog.records if "slow" not in record.getMessage()}
     ended = "the execution service ended with status 3, and is started again"
     assert lines == ({ended} if end == "exit 3" else set())
+
+
+def test_why_a_front_end_cannot_start_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = """read -r settings; echo '{"process": null, "failure": "it is broken"}'; exit 1"""
+    monkeypatch.setattr(supervision, "own_program", lambda *_: ["/bin/sh", "-c", program])
+
+    async def check() -> None:
+        front_end = SupervisedFrontEnd(ServiceSettings())
+        with pytest.raises(BadState, match=r"^the execution service could not be started: it is broken$"):
+            await front_end.start()
+
+    asyncio.run(check())
