@@ -13,7 +13,7 @@ import select
 import socket
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -375,19 +375,36 @@ def _left_s(end_s: float | None) -> float | None:
     return left_s
 
 
-def _open(path: Path, wanted: OpenRequest) -> tuple[Opened, socket.socket]:
-    """Asks the service for a lane; returns what it says of the model, and the lane's socket."""
+def require_service(path: Path) -> None:
+    """Requires that an execution service answers at a socket.
+
+    Raises:
+        UnavailableDevice: none does.
+    """
+    with _connected(path):
+        pass
+
+
+@contextlib.contextmanager
+def _connected(path: Path) -> Iterator[socket.socket]:
+    """Connects to a service, and reports failures of the connection as those of the service."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
             connection.settimeout(_OPEN_S)
             connection.connect(str(path))
             require_trusted(connection, path)
-            send(connection, encode_opening(wanted))
-            packet, descriptor = receive(connection)
+            yield connection
     except OSError as error:
         raise UnavailableDevice(
             f"no execution service answers at {path} ({error.strerror or error}); `neurald serve --grpc` starts one"
         ) from None
+
+
+def _open(path: Path, wanted: OpenRequest) -> tuple[Opened, socket.socket]:
+    """Asks the service for a lane; returns what it says of the model, and the lane's socket."""
+    with _connected(path) as connection:
+        send(connection, encode_opening(wanted))
+        packet, descriptor = receive(connection)
     end = None if descriptor is None else socket.socket(fileno=descriptor)
     try:
         answer = decode_opened(packet)

@@ -10,7 +10,7 @@ from typing import Any, Final, Self, overload
 import numpy as np
 
 from neurald.hal.api_arguments import file_path, instance, items, waiting_time
-from neurald.hal.errors import BadData, DeadObject, Error
+from neurald.hal.errors import BadData, DeadObject, Error, UnavailableDevice
 from neurald.hal.lanes.opening import TensorDescription
 from neurald.hal.lanes.packets import BYTES, Receipt, type_named
 from neurald.hal.model.strings import as_strings
@@ -20,6 +20,7 @@ from neurald.hal.wording import counted
 from neurald.runtime.function.conversion import as_array
 from neurald.runtime.function.tensor_info import TensorInfo
 from neurald.runtime.serving.balancer import Balancer
+from neurald.runtime.serving.client_lane import require_service
 
 #: How long a call waits for a model that is not ready, such as one whose process has died, and for
 #: how long it does before it is made again.
@@ -222,16 +223,34 @@ def connect_service(path: str | Path | Sequence[str | Path] | None = None) -> Se
         path: the path of another service's socket; or several, which have the same models. A call
             is given to the service with the fewest calls under way, and again to another one if the
             process of the model dies.
+
+    Raises:
+        BadData: there is no path, or one is not valid.
+        UnavailableDevice: no service answers at any of the paths.
     """
+    paths = _paths(path)
+    failures: list[UnavailableDevice] = []
+    for each in paths:
+        try:
+            require_service(each)
+        except UnavailableDevice as error:
+            failures.append(error)
+    # Those that do not run are left alone, and tried again later.
+    if len(failures) == len(paths):
+        raise failures[0]
+    return Service(paths)
+
+
+def _paths(path: str | Path | Sequence[str | Path] | None) -> tuple[Path, ...]:
     if path is None:
-        return Service((runtime_directory() / SERVICE_SOCKET,))
+        return (runtime_directory() / SERVICE_SOCKET,)
     if isinstance(path, str | Path):
-        return Service((file_path(path, "the path of the service"),))
+        return (file_path(path, "the path of the service"),)
     several = items(path, "the path of the service", "a path or a sequence of paths")
     paths = tuple(file_path(each, "the path of a service") for each in several)
     if not paths:
         raise BadData("no path of a service is given; at least one is expected")
-    return Service(paths)
+    return paths
 
 
 def _converted(value: Any, described: TensorDescription) -> Array:

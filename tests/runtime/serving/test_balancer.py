@@ -93,7 +93,7 @@ def test_services_that_do_not_run_are_passed_over(services: list[Serving]) -> No
     assert model(X)[0].tolist() == [1, 2, 3, 4]
     began = time.monotonic()
     with pytest.raises(UnavailableDevice, match="no execution service"):
-        nd.connect_service([there.with_name("none.sock"), there.with_name("neither.sock")]).model("same")
+        nd.connect_service([there.with_name("none.sock"), there.with_name("neither.sock")])
     assert time.monotonic() - began < 5
     with pytest.raises(BadData, match="no path of a service"):
         nd.connect_service([])

@@ -178,7 +178,7 @@ def test_versions_and_errors(service: nd.Service, tmp_path: Path) -> None:
     with pytest.raises(BadData, match="unknown model"):
         service.model("missing")
     with pytest.raises(UnavailableDevice, match="neurald serve"):
-        nd.connect_service(tmp_path / "missing.sock").model("same")
+        nd.connect_service(tmp_path / "missing.sock")
 
 
 def test_threads_share_a_model(service: nd.Service) -> None:
