@@ -15,11 +15,14 @@ _OPTIONAL: Final = (
     ("opencl", "pyopencl", "pyopencl", "the OpenCL driver"),
     ("tls", "cryptography", "cryptography", "daemons of other hosts"),
 )
-#: The packages whose versions matter most, with their modules.
+#: The packages whose versions matter most, with modules of them. Modules that the compiler of
+#: Protocol Buffers has written cannot be imported beside an older protobuf.
 _REQUIRED: Final = (
     ("numpy", "numpy"),
     ("llvmlite", "llvmlite"),
     ("grpcio", "grpc"),
+    ("grpcio-health-checking", "grpc_health.v1.health_pb2"),
+    ("grpcio-reflection", "grpc_reflection.v1alpha.reflection_pb2"),
     ("protobuf", "google.protobuf"),
     ("msgspec", "msgspec"),
     ("tflite", "tflite"),
@@ -49,7 +52,8 @@ def _required(package: str, module: str) -> Finding:
             subject=package,
             found=f"cannot be imported: {type(error).__name__}: {error}",
             severity=Severity.PROBLEM,
-            advice=f"{sys.executable} -m pip install --upgrade neurald",
+            advice=f"{sys.executable} -m pip check, which names the packages that do not fit together; give "
+            f"them all, and {package}, to one {sys.executable} -m pip install --force-reinstall",
         )
 
 

@@ -1,6 +1,7 @@
 """Findings of a diagnosis about packages and drivers."""
 
 import importlib
+import re
 from importlib import metadata
 from types import ModuleType, SimpleNamespace
 
@@ -26,18 +27,28 @@ def test_a_package_that_cannot_be_imported_is_a_problem(monkeypatch: pytest.Monk
     actual = importlib.import_module
 
     def broken(name: str) -> ModuleType:
-        if name in ("llvmlite", "pyopencl", "cryptography"):
+        if name in ("llvmlite", "grpc_health.v1.health_pb2", "pyopencl", "cryptography"):
             raise OSError("libfoo.so: cannot open shared object file")
         return actual(name)
 
     monkeypatch.setattr(importlib, "import_module", broken)
-    (finding,) = found("llvmlite")
-    assert finding.severity is Severity.PROBLEM
-    assert "libfoo.so" in finding.found
-    assert "pip install" in finding.advice
+    # Daemons need the second one, which programs that only run models never import.
+    for package in ("llvmlite", "grpcio-health-checking"):
+        (finding,) = found(package)
+        assert finding.severity is Severity.PROBLEM
+        assert "libfoo.so" in finding.found
+        assert "pip check" in finding.advice
+        assert package in finding.advice
     monkeypatch.setattr(metadata, "version", lambda name: "1.0")
     (finding,) = found("cryptography")
     assert (finding.severity, "1.0 cannot be imported" in finding.found) == (Severity.PROBLEM, True)
+
+
+def test_every_package_with_generated_modules_is_examined() -> None:
+    """A package of generated modules is refused by another protobuf, which pip may install."""
+    required = {re.split(r"[<>=!~; \[]", each)[0] for each in metadata.requires("neurald") or ()}
+    generated = {each for each in required if each.startswith(("grpcio", "protobuf"))}
+    assert generated <= {finding.subject for finding in examine_installation()}
 
 
 def test_an_extra_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
