@@ -19,6 +19,7 @@ from typing import Any
 from msgspec import Struct
 
 from neurald.hal.errors import BadData
+from neurald.runtime.tflite.file.other_formats import HEAD_BYTES, other_format
 
 NumberFormat = struct.Struct
 
@@ -70,6 +71,9 @@ class Flatbuffer:
             raise BadData(f"it is not a .tflite file: {self.size} bytes are too few for a header")
         found = bytes(data[4:8])
         if found != identifier:
+            known = other_format(bytes(data[:HEAD_BYTES]))
+            if known is not None:
+                raise BadData(f"it is not a .tflite file, but {known}")
             raise BadData(
                 f"it is not a .tflite file: its identifier is {found!r}; {identifier!r} is expected"
             )
