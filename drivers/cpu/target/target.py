@@ -24,9 +24,10 @@ class Target(Struct, frozen=True, kw_only=True):
         vector_bytes: size of a vector register.
         registers: number of vector registers.
         has_fma: True if a × b + c is one instruction.
-        has_byte_dots: True if there are dot products of four unsigned by four signed bytes, or of
-            signed ones.
-        has_signed_dots: True if both factors of these are signed.
+        has_mixed_dots: True if there are dot products of four unsigned by four signed bytes.
+        has_signed_dots: True if there are those of four by four signed bytes.
+        has_byte_matrices: True if there are products of two rows by two columns of eight bytes,
+            with the signedness of any of these dot products.
         has_short_dots: True if there are dot products of two by two signed 16-bit values.
         has_half: True if there are conversions from and to float16.
         has_byte_permutes: True if an instruction chooses bytes from two registers (AVX-512 VBMI).
@@ -43,8 +44,9 @@ class Target(Struct, frozen=True, kw_only=True):
     vector_bytes: int
     registers: int
     has_fma: bool
-    has_byte_dots: bool = False
+    has_mixed_dots: bool = False
     has_signed_dots: bool = False
+    has_byte_matrices: bool = False
     has_short_dots: bool = False
     has_half: bool
     needs: frozenset[str]
@@ -56,6 +58,11 @@ class Target(Struct, frozen=True, kw_only=True):
     def lanes(self, size_bytes: int) -> int:
         """Returns the number of elements of this size in a register."""
         return self.vector_bytes // size_bytes
+
+    @property
+    def has_byte_dots(self) -> bool:
+        """True if there are dot products of four by four bytes."""
+        return self.has_mixed_dots or self.has_signed_dots
 
     @property
     def crosses_lines(self) -> bool:
@@ -78,7 +85,7 @@ TARGETS: Mapping[str, Target] = {
             vector_bytes=64,
             registers=32,
             has_fma=True,
-            has_byte_dots=True,
+            has_mixed_dots=True,
             has_short_dots=True,
             has_half=True,
             has_tiles=True,
@@ -92,7 +99,7 @@ TARGETS: Mapping[str, Target] = {
             vector_bytes=64,
             registers=32,
             has_fma=True,
-            has_byte_dots=True,
+            has_mixed_dots=True,
             has_short_dots=True,
             has_half=True,
             has_byte_permutes=True,
@@ -105,7 +112,7 @@ TARGETS: Mapping[str, Target] = {
             vector_bytes=64,
             registers=32,
             has_fma=True,
-            has_byte_dots=True,
+            has_mixed_dots=True,
             has_short_dots=True,
             has_half=True,
             needs=_AVX512 | {"avx512_vnni"},
@@ -137,7 +144,9 @@ TARGETS: Mapping[str, Target] = {
             vector_bytes=16,
             registers=32,
             has_fma=True,
-            has_byte_dots=True,
+            has_mixed_dots=True,
+            has_signed_dots=True,
+            has_byte_matrices=True,
             has_half=True,
             needs=frozenset(("asimd", "asimddp", "i8mm")),
             machine="aarch64",
@@ -149,7 +158,6 @@ TARGETS: Mapping[str, Target] = {
             vector_bytes=16,
             registers=32,
             has_fma=True,
-            has_byte_dots=True,
             has_signed_dots=True,
             has_half=True,
             needs=frozenset(("asimd", "asimddp")),

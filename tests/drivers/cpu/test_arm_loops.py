@@ -42,6 +42,7 @@ ROWS: Sequence[tuple[str, Callable[[], Sequence[Kernel]], str, str, int, int]] =
     ("floats", _floats, "aarch64", "f32-gemm-6x8 neonfma-ld128", 60, 48),
     ("bytes", _bytes, "aarch64", "qs8-qc8w-gemm-4x16 neon-mlal-lane-ld64", 162, 128),
     ("bytes", _bytes, "aarch64dotprod", "qs8-qc8w-gemm-4x16c4 neondot-ld128", 79, 64),
+    ("bytes", _bytes, "aarch64i8mm", "qs8-qc8w-gemm-4x16c8 neoni8mm", 58, 32),
 )
 
 

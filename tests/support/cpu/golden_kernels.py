@@ -264,7 +264,7 @@ def control_flow() -> tuple[Kernel, ...]:
     return _fused(lowered)
 
 
-_AVX2, _VNNI = TARGETS["avx2"], TARGETS["avx512vnni"]
+_AVX2, _VNNI, _I8MM = TARGETS["avx2"], TARGETS["avx512vnni"], TARGETS["aarch64i8mm"]
 #: Kernels by name. Targets are fixed, so that the text does not depend on the machine.
 KERNELS: Mapping[str, tuple[Callable[[], tuple[Kernel, ...]], Target]] = {
     **{
@@ -296,6 +296,7 @@ KERNELS: Mapping[str, tuple[Callable[[], tuple[Kernel, ...]], Target]] = {
         )
     },
     "int8_product_vnni": (int8_product, _VNNI),
+    "int8_product_i8mm": (int8_product, _I8MM),
 }
 
 

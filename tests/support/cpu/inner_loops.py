@@ -17,7 +17,7 @@ _TRIPLE = "aarch64-unknown-linux-gnu"
 _LABEL = re.compile(r"([.\w]+):")
 _BRANCH = re.compile(r"(?:b|b\.\w+|cbn?z|tbn?z)\s+(?:\S+,\s*)*(\.L\w+)$")
 #: Instructions that multiply and add.
-_PRODUCT = re.compile(r"fmla|[su]m[lu]al2?\b|[su]mull2?\b|[su]?u?s?dot\b|[su]?usdot\b")
+_PRODUCT = re.compile(r"fmla|[su]m[lu]al2?\b|[su]mull2?\b|[su]?u?s?dot\b|[su]?usdot\b|us?mmla\b|smmla\b")
 #: Instructions that move one element of a vector, or compute with one.
 _SCALAR = re.compile(
     r"[su]mov\b|ins\b|bl\b|[su]div\b"

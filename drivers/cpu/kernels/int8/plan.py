@@ -20,8 +20,9 @@ _MAX_BLOCK_BYTES, _MAX_SMALL_BLOCK_BYTES, _MAX_SMALL_WEIGHTS_BYTES = 160 << 10, 
 #: weights exceed inputs by this factor, unless there are few panels: each thread then packs the
 #: inputs, but each weight is read by one thread only.
 _MIN_SHARED_UNITS, _MIN_WEIGHTS_RATIO = 6, 4
-#: More vectors per panel bring no benefit.
-_MAX_VECTORS = 8
+#: More vectors per panel bring no benefit; with more vectors of matrices, there are registers for
+#: the sums of two positions only, for which all weights would be loaded.
+_MAX_VECTORS, _MAX_MATRIX_VECTORS = 8, 4
 #: Number of products per unrolled loop body: more make code large, and weights of several steps
 #: leave too few registers for sums.
 _MAX_UNROLLED_PRODUCTS = 30
@@ -38,6 +39,8 @@ _SPILLED_TILE_CYCLES, _TILE_CYCLES, _PAIRED_CYCLES, _SINGLE_CYCLES = 40.0, 20.0,
 #: Minimum cycles of a weight vector from the second-level cache; and the cycles of a weight vector
 #: and an input besides products.
 _WEIGHTS_CYCLES, _MORE_WEIGHTS_CYCLES, _MORE_INPUT_CYCLES = 1.3, 0.4, 0.1
+#: Cycles of the words of a position, and of a register of weights, besides products of matrices.
+_MATRIX_INPUT_CYCLES, _MATRIX_WEIGHTS_CYCLES = 0.25, 0.3
 #: Tiles of positions, by the vectors of a panel: with those of weights and sums they fill the eight
 #: tile registers.
 _POSITION_TILES = {1: 3, 2: 2, 3: 1}
@@ -226,6 +229,11 @@ class ProductPlan(Struct, frozen=True, kw_only=True):
         return self.product.rows.taps * self.runs * self.run_steps
 
     @property
+    def step_bytes(self) -> int:
+        """Size of the weights of a step, unless several share a byte."""
+        return self.vectors * self.scheme.lanes * self.scheme.word_bytes
+
+    @property
     def weights_per_byte(self) -> int:
         """Number of weights that are packed to a byte."""
         return 2 if self.has_nibbles else 1
@@ -267,6 +275,8 @@ class ProductPlan(Struct, frozen=True, kw_only=True):
     @property
     def unrolled(self) -> int:
         """Number of steps per loop iteration."""
+        if self.scheme.has_matrices:
+            return 1
         most = _MAX_UNROLLED_PRODUCTS // (estimate(self.pixels) * self.vectors)
         return max(1, min(self.run_steps, most, 8))
 
@@ -295,6 +305,11 @@ def max_pixels(scheme: Scheme, vectors: int) -> int:
     """Returns the maximum number of positions per tile, by registers."""
     if scheme.has_tiles:
         return TILE_ROWS * _POSITION_TILES[vectors]
+    if scheme.has_matrices:
+        # The sums of some positions, and the registers of their inputs.
+        of_set = scheme.together * vectors + scheme.matrix_words
+        sets = (scheme.target.registers - scheme.spare_registers) // of_set
+        return scheme.together * max(1, sets)
     return max(1, (scheme.target.registers - scheme.spare_registers) // vectors - scheme.weights_registers)
 
 
@@ -341,7 +356,7 @@ def plan_of(
     )
     panels = -(-product.channels // (vectors * scheme.lanes))
     unit, units = _units(scheme, vectors, (height, width, pitch))
-    weights = product.terms / scheme.group * panels * vectors * scheme.target.vector_bytes
+    weights = product.terms * scheme.element_bytes * panels * vectors * scheme.lanes
     budget = _MAX_SMALL_BLOCK_BYTES if weights <= _MAX_SMALL_WEIGHTS_BYTES else _MAX_BLOCK_BYTES
     inputs = estimate(images * rows.length * row * scheme.element_bytes)
     is_heavy = weights > _MIN_WEIGHTS_RATIO * inputs and panels >= _MIN_SHARED_UNITS
@@ -435,7 +450,9 @@ def _pitch(rows: WindowDimension, columns: WindowDimension, row: int, pixel: int
 
 
 def _most_vectors(scheme: Scheme) -> int:
-    return len(_POSITION_TILES) if scheme.has_tiles else _MAX_VECTORS
+    if scheme.has_tiles:
+        return len(_POSITION_TILES)
+    return _MAX_MATRIX_VECTORS if scheme.has_matrices else _MAX_VECTORS
 
 
 def _tile_words(run: int, scheme: Scheme) -> int:
@@ -495,13 +512,23 @@ def _cycles(
         store = _SINGLE_CYCLES if vectors % 2 else _PAIRED_CYCLES
         return panels * tiles * (groups * step + _TILE_GROUP_CYCLES + pixels * vectors * store)
     is_kept = pixels > _MAX_UNROLLED_POSITIONS
-    panel = words * vectors * scheme.target.vector_bytes
+    registers = vectors * scheme.word_registers
+    if scheme.has_matrices:
+        # The last position is multiplied twice if their number is odd; runs are filled with zeros.
+        pixels = -(-pixels // scheme.together) * scheme.together
+        run = product.depth * (product.columns.taps if product.is_contiguous else 1)
+        words = product.terms // run * -(-run // scheme.group)
+    panel = words * registers * scheme.target.vector_bytes
     is_near = scheme.is_bytes and not is_kept and panel <= _MAX_NEAR_PANEL_BYTES
     weights, least = (_MORE_NEAR_CYCLES, 0.0) if is_near else (_MORE_WEIGHTS_CYCLES, _WEIGHTS_CYCLES)
+    more_input = _MORE_INPUT_CYCLES
+    if scheme.has_matrices:
+        more_input, weights = _MATRIX_INPUT_CYCLES * scheme.matrix_words, _MATRIX_WEIGHTS_CYCLES
+        least = weights
     step = max(
-        pixels * (vectors * scheme.cycles + _MORE_INPUT_CYCLES) + vectors * weights,
-        (pixels + vectors) / 2,
-        vectors * least,
+        pixels * (vectors * scheme.cycles + more_input) + registers * weights,
+        (pixels + registers) / 2,
+        registers * least,
         # Latency of dependent sums.
         5 if scheme.is_bytes else 2,
     )

@@ -1,8 +1,12 @@
 """Multiply-accumulate schemes: instructions of a target, and the form of their operands.
 
-Inputs are read as packed 32-bit words: neighbouring elements of a pixel, broadcast to every lane of
-a vector. Weights are vectors of words, with another channel in each lane. One step multiplies them
-element by element and adds the products of a word to the 32-bit sum of its lane.
+Inputs are read as packed words, usually of 32 bits: neighbouring elements of a pixel, broadcast to
+every lane of a vector. Weights are vectors of words, with another channel in each lane. One step
+multiplies them element by element and adds the products of a word to the 32-bit sum of its lane.
+
+Some targets multiply matrices: 64 bits of two positions by those of two channels. Words then have
+64 or 128 bits, so that those of a vector of channels take two or four registers (see
+`product.word_products`).
 """
 
 from collections.abc import Iterable
@@ -14,11 +18,17 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.target.target import Target
+from neurald.hal.records import replace
 
+#: Size of a sum, and of a word that is not one of matrices.
 WORD_BYTES = 4
+#: Size of a word that one instruction multiplies by another one, in products of matrices.
+MATRIX_WORD_BYTES = 8
 #: Registers for words of inputs that LLVM loads ahead where no instruction multiplies by memory.
 #: With fewer, it moves sums to other registers or to the stack.
 _WORD_REGISTERS = 6
+#: Registers for weights that LLVM loads ahead where matrices are multiplied.
+_WEIGHT_REGISTERS = 8
 
 
 class Scheme(Struct, frozen=True, kw_only=True):
@@ -31,19 +41,36 @@ class Scheme(Struct, frozen=True, kw_only=True):
     Attributes:
         target: the target of the code.
         is_bytes: True for bytes, four to a word; else halves, two to a word.
+        is_signed: True if bytes of inputs are signed, for targets that multiply either kind.
         has_tiles: True if products of tiles (AMX) take the place of steps. A tile of inputs has a
             row of words for each position, a tile of weights a row of lanes for each word.
+        matrix_words: if products of matrices take the place of steps, how many of their words of
+            64 bits are one word of the scheme; else 0.
     """
 
     target: Target
     is_bytes: bool
+    is_signed: bool = False
     has_tiles: bool = False
+    matrix_words: int = 0
+
+    @property
+    def of_steps(self) -> "Scheme":
+        """The scheme with the same elements in words of 32 bits, which `step` multiplies."""
+        return replace(self, matrix_words=0) if self.has_matrices else self
+
+    @property
+    def has_matrices(self) -> bool:
+        """True if products of matrices take the place of steps."""
+        return self.matrix_words > 0
 
     @property
     def label(self) -> str:
         """Describes the scheme, for profiles."""
         if self.has_tiles:
             return "int8 tiles"
+        if self.has_matrices:
+            return "int8 matrices"
         return "int8" if self.is_bytes else "int16"
 
     @property
@@ -54,7 +81,24 @@ class Scheme(Struct, frozen=True, kw_only=True):
     @property
     def group(self) -> int:
         """Number of elements per word."""
+        if self.has_matrices:
+            return self.matrix_words * MATRIX_WORD_BYTES
         return 4 if self.is_bytes else 2
+
+    @property
+    def word_bytes(self) -> int:
+        """Size of a word."""
+        return self.group * self.element_bytes
+
+    @property
+    def word_registers(self) -> int:
+        """Number of registers that have a word for each lane."""
+        return self.word_bytes // WORD_BYTES
+
+    @property
+    def together(self) -> int:
+        """Number of positions that are multiplied by one instruction."""
+        return 2 if self.has_matrices else 1
 
     @property
     def element(self) -> str:
@@ -64,7 +108,7 @@ class Scheme(Struct, frozen=True, kw_only=True):
     @property
     def element_bytes(self) -> int:
         """Size of an element of inputs and weights."""
-        return WORD_BYTES // self.group
+        return 1 if self.is_bytes else 2
 
     @property
     def dtype(self) -> "np.dtype[np.signedinteger]":
@@ -80,12 +124,14 @@ class Scheme(Struct, frozen=True, kw_only=True):
     def cycles(self) -> float:
         """Cycles per step."""
         if self.is_one_step:
-            return 0.5
+            return 0.5 * max(1, self.matrix_words)
         return 1.0 if self.target.vector_bytes > 16 else 1.5
 
     @property
     def has_signed_inputs(self) -> bool:
         """True if inputs are signed."""
+        if self.target.has_signed_dots and self.target.has_mixed_dots:
+            return self.is_signed or not self.is_bytes
         return not self.is_bytes or self.target.has_signed_dots
 
     def shift_of(self, kind: Scalar) -> int:
@@ -97,6 +143,8 @@ class Scheme(Struct, frozen=True, kw_only=True):
     @property
     def spare_registers(self) -> int:
         """Number of registers needed besides sums and weights."""
+        if self.has_matrices:
+            return _WEIGHT_REGISTERS
         if self.target.machine == "aarch64":
             return _WORD_REGISTERS
         return 1 if self.is_one_step else 2
@@ -110,6 +158,21 @@ class Scheme(Struct, frozen=True, kw_only=True):
     def multiplies_by_element(self) -> bool:
         """True if a step multiplies vectors by the elements of a word, one after another."""
         return self.target.machine == "aarch64" and not self.is_one_step
+
+    def multiply_matrices(self, code: Instructions, totals: str, inputs: str, weights: str) -> str:
+        """Adds the products of the words of two positions and two channels.
+
+        Args:
+            code: receives the instructions.
+            totals: the sums before, a vector of i32: those of the first position, then those of the
+                second one.
+            inputs, weights: the words of both positions or channels, vectors of i64.
+        """
+        elements = [code.value(f"bitcast <2 x i64> {each} to <16 x i8>") for each in (inputs, weights)]
+        name = f"@llvm.aarch64.neon.{'smmla' if self.has_signed_inputs else 'usmmla'}.v4i32.v16i8"
+        code.declarations.add(f"declare <4 x i32> {name}(<4 x i32>, <16 x i8>, <16 x i8>)")
+        given = ", ".join(f"<16 x i8> {each}" for each in elements)
+        return code.fresh(f"call <4 x i32> {name}(<4 x i32> {totals}, {given})")
 
     def broadcast(self, code: Instructions, word: str) -> str:
         """Returns a word as inputs of `step` that are broadcast."""

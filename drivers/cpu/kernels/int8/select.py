@@ -115,7 +115,9 @@ def _factors(operand: WeightOperand, constant: Array, product: WindowedProduct) 
 
 
 def _scheme(source: Value, target: Target) -> Scheme:
-    return Scheme(target=target, is_bytes=target.has_byte_dots and source.type in _BYTES)
+    is_signed = target.has_mixed_dots and target.has_signed_dots and source.type is Scalar.INT8
+    is_bytes = target.has_byte_dots and source.type in _BYTES
+    return Scheme(target=target, is_bytes=is_bytes, is_signed=is_signed)
 
 
 def _epilogue_of(kernel: Kernel, largest: Array, target: Target) -> QuantizedEpilogue:
@@ -221,6 +223,14 @@ def _plan(
     run = product.depth * (product.columns.taps if product.columns.dilation == 1 else 1)
     is_direct = is_direct and not (has_sums and run % scheme.target.vector_bytes)
     plan = plan_of(product, scheme, is_direct=is_direct, most_vectors=most_vectors)
+    if scheme.is_bytes and scheme.target.has_byte_matrices:
+        others = [
+            plan_of(
+                product, replace(scheme, matrix_words=words), is_direct=is_direct, most_vectors=most_vectors
+            )
+            for words in (2, 1)
+        ]
+        plan = min(plan, *others, key=lambda each: each.cycles)
     if scheme.is_bytes and scheme.target.has_tiles and not has_sums:
         is_signed = may_be_signed and kind is Scalar.INT8 and is_flat(product)
         tiled = plan_of(product, replace(scheme, has_tiles=True), is_direct=is_direct or is_signed)

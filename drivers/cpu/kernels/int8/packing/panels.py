@@ -15,7 +15,7 @@ from neurald.drivers.compiler.analysis.interpreter import Array
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.kernels.int8.plan import ProductPlan
-from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES, Scheme
+from neurald.drivers.cpu.kernels.int8.scheme import MATRIX_WORD_BYTES, WORD_BYTES, Scheme
 
 HEAD_BYTES = 128
 #: Offset of the factor in the head.
@@ -115,8 +115,8 @@ def share_left(plan: ProductPlan, weights: QuantizedWeights) -> float:
 
 def panel_bytes(plan: ProductPlan, rows: int) -> int:
     """Returns the size of a panel with this many rows of epilogue constants."""
-    words = weights_row(plan, rows) + plan.steps // plan.weights_per_byte
-    return words * plan.vectors * plan.scheme.lanes * WORD_BYTES
+    lines = weights_row(plan, rows) * plan.vectors * plan.scheme.target.vector_bytes
+    return lines + plan.steps // plan.weights_per_byte * plan.step_bytes
 
 
 def packed(
@@ -154,6 +154,10 @@ def packed(
     if not is_real.all():
         steps = np.where(is_real[..., None, None], steps, 0)
     steps = steps.transpose(0, 1, 4, 2, 3, 5)
+    if scheme.has_matrices:
+        # Words of all lanes that are multiplied together follow each other.
+        parts_of_words = (*steps.shape[:-1], scheme.matrix_words, MATRIX_WORD_BYTES)
+        steps = steps.reshape(parts_of_words).swapaxes(-2, -3)
     if plan.has_nibbles:
         steps = (steps[:, :, ::2] & _NIBBLE) | (steps[:, :, 1::2] << _NIBBLE_BITS)
     parts = [rows_of_words, np.ascontiguousarray(steps, scheme.dtype)]

@@ -125,10 +125,12 @@ class RunTimePanels:
         self._pointer, self._heads = pointers
         self._rows, self._padding, self._together = rows, padding, 2 if in_pairs else 1
         self._packing = WordPacking(
-            scheme=plan.scheme, type=right.value.type, zero=right.zero, is_signed=True
+            scheme=plan.scheme.of_steps, type=right.value.type, zero=right.zero, is_signed=True
         )
         self._scheme, self._register = plan.scheme, plan.scheme.target.vector_bytes
-        self._line = plan.vectors * self._register
+        #: Distances of rows of constants, and of words of weights.
+        self._row, self._line = plan.vectors * self._register, plan.step_bytes
+        self._word = self._register * plan.scheme.word_registers
         self._single = Vector(code, plan.scheme.target, 1)
         self._words = Vector(code, plan.scheme.target, plan.scheme.lanes)
         self._kind = self._words.type("i32")
@@ -142,7 +144,7 @@ class RunTimePanels:
         """Packs the right matrix of a batch, or those of all channel groups, to memory."""
         code, plan, right = self._code, self._plan, self._right
         panels_bytes = plan.panels * panel_bytes(plan, self._rows)
-        heads_bytes = plan.panels * (1 + self._rows) * self._line
+        heads_bytes = plan.panels * (1 + self._rows) * self._row
         heads = address(code, self._heads, str(HEAD_BYTES))
         if plan.groups == 1:
             self._write_matrix(right.set_of(code, batch), heads, memory)
@@ -156,7 +158,7 @@ class RunTimePanels:
         """Packs a right matrix, given the address of its panels' constants."""
         code, plan, right, lanes = self._code, self._plan, self._right, self._scheme.lanes
         matrix = address(code, self._pointer, multiple(code, number, right.channels * right.terms))
-        width, head = plan.vectors * lanes, (1 + self._rows) * self._line
+        width, head = plan.vectors * lanes, (1 + self._rows) * self._row
         with (
             code.loop("0", str(plan.panels)) as panels,
             code.loop("0", str(plan.vectors), step=self._together) as vectors,
@@ -170,7 +172,8 @@ class RunTimePanels:
             constant = address(code, heads, multiple(code, panels.index, head), offset)
             panel = multiple(code, panels.index, panel_bytes(plan, self._rows))
             to = address(code, memory, panel, offset)
-            weights = address(code, to, str(head))
+            place = address(code, memory, panel, multiple(code, vectors.index, self._word))
+            weights = address(code, place, str(head))
             self._write_head(constant, to, self._pack_runs(source, weights))
 
     def _pack_runs(self, source: str, weights: str) -> list[str]:
@@ -206,7 +209,7 @@ class RunTimePanels:
         code = self._code
         for row in range(1 + self._rows):
             for number, weights in enumerate(sums):
-                offset = str(row * self._line + number * self._register)
+                offset = str(row * self._row + number * self._register)
                 at = address(code, constant, offset)
                 value = code.fresh(f"load {self._kind}, ptr {at}, align {self._register}")
                 if row == 0 and self._padding:
@@ -215,6 +218,19 @@ class RunTimePanels:
                         f"add {self._kind} {value}, {self._words.binary('mul', 'i32', weights, factor)}"
                     )
                 self._store(value, address(code, to, offset))
+
+    def _store_words(self, words: Sequence[str], to: str) -> None:
+        """Stores a word of every lane, given in parts of 32 bits."""
+        if len(words) == 1:
+            self._store(words[0], to)
+            return
+        lanes, half, number = self._scheme.lanes, self._scheme.lanes // 2, 0
+        for pair in zip(words[::2], words[1::2], strict=True):
+            for first in range(0, lanes, half):
+                order = [lane + part * lanes for lane in range(first, first + half) for part in range(2)]
+                place = address(self._code, to, str(number * self._register))
+                self._store(self._picked(pair, order), place)
+                number += 1
 
     def _store(self, words: str, to: str) -> None:
         self._code.effect(f"store {self._kind} {words}, ptr {to}, align {self._register}")
@@ -226,14 +242,14 @@ class RunTimePanels:
             return
         with self._code.loop(str(used), str(self._plan.run_steps)) as loop:
             to = address(self._code, weights, multiple(self._code, loop.index, self._line))
-            for number in range(self._together):
+            for number in range(self._together * self._scheme.word_registers):
                 self._store("zeroinitializer", address(self._code, to, str(number * self._register)))
 
     def _with(self, sums: str, words: str) -> str:
         """Adds the weights of each lane to their sums, which only products of bytes need."""
         if not self._padding:
             return sums
-        return self._scheme.step(self._code, sums, self._words.number("i32", 0x01010101), words)
+        return self._packing.scheme.step(self._code, sums, self._words.number("i32", 0x01010101), words)
 
     # Terms are rows of the matrix.
 
@@ -255,7 +271,24 @@ class RunTimePanels:
 
     def _pack_word(self, source: str, to: str, count: int, sums: Sequence[str]) -> list[str]:
         """Packs a word of `count` rows."""
+        code, of_part = self._code, self._packing.scheme.group
+        parts = [
+            self._part_of_word(
+                address(code, source, str(first * self._right.term_step)), min(of_part, count - first)
+            )
+            for first in range(0, self._scheme.group, of_part)
+        ]
+        for number, words in enumerate(zip(*parts, strict=True)):
+            self._store_words(words, address(code, to, str(number * self._word)))
+        for part in parts:
+            sums = [self._with(*each) for each in zip(sums, part, strict=True)]
+        return list(sums)
+
+    def _part_of_word(self, source: str, count: int) -> list[str]:
+        """Returns 32 bits of a word for each vector that is packed together, of `count` rows."""
         code, lanes = self._code, self._scheme.lanes
+        if count <= 0:
+            return ["zeroinitializer"] * self._together
         words = [
             self._combined(address(code, source, str(number * lanes)), count)
             for number in range(self._together)
@@ -264,9 +297,7 @@ class RunTimePanels:
             words = [
                 self._picked(words, [_in_pair(each, parity) for each in range(lanes)]) for parity in (0, 1)
             ]
-        for number, each in enumerate(words):
-            self._store(each, address(code, to, str(number * self._register)))
-        return [self._with(*each) for each in zip(sums, words, strict=True)]
+        return words
 
     def _picked(self, words: Sequence[str], lanes: Sequence[int]) -> str:
         """Returns some lanes of two vectors."""
@@ -292,17 +323,18 @@ class RunTimePanels:
         """Packs words of contiguous terms; returns the sums with these weights."""
         code, scheme = self._code, self._scheme
         step = self._packing.terms
+        words = step // scheme.group
         whole, rest = divmod(self._plan.run, step)
         if whole:
             carried = [(self._kind, each) for each in sums]
             with code.loop("0", str(whole), carried) as loop:
                 at = address(code, source, multiple(code, loop.index, step))
-                to = address(code, weights, multiple(code, loop.index, scheme.lanes * self._line))
+                to = address(code, weights, multiple(code, loop.index, words * self._line))
                 loop.results = self._pack_square(at, to, step, loop.carried)
             sums = loop.results
         if rest:
             at = address(code, source, str(whole * step))
-            to = address(code, weights, str(whole * scheme.lanes * self._line))
+            to = address(code, weights, str(whole * words * self._line))
             sums = self._pack_square(at, to, rest, sums)
         return list(sums)
 
@@ -318,8 +350,12 @@ class RunTimePanels:
                 at = address(code, source, str(channel * right.channel_step))
                 loaded = packing.load(code, at, count, packing.terms)
                 rows.append(packing.of_terms(code, loaded, count))
-            for place, column in enumerate(transposed(code, "i32", rows)[: -(-count // self._scheme.group)]):
-                self._store(column, address(code, to, str(place * self._line + number * self._register)))
-                found = self._with(found, column)
+            # All elements after the first ones are 0.
+            columns, parts = transposed(code, "i32", rows), self._scheme.word_registers
+            for place in range(-(-count // self._scheme.group)):
+                words = columns[place * parts : (place + 1) * parts]
+                self._store_words(words, address(code, to, str(place * self._line + number * self._word)))
+                for each in words:
+                    found = self._with(found, each)
             results.append(found)
         return results

@@ -41,7 +41,10 @@ class TransposedInputPacker:
     def __init__(self, code: Instructions, layout: BlockLayout, *, source: str, zero: int) -> None:
         self._code, self._layout, self._source = code, layout, source
         self._packing = WordPacking(
-            scheme=layout.scheme, type=layout.type, zero=zero, is_signed=layout.scheme.has_signed_inputs
+            scheme=layout.scheme.of_steps,
+            type=layout.type,
+            zero=zero,
+            is_signed=layout.scheme.has_signed_inputs,
         )
 
     def write(self, image: str, begin: str, end: str) -> str:
@@ -74,7 +77,7 @@ class TransposedInputPacker:
     def _pack_square(self, source: str, to: str, count: int) -> None:
         """Packs `count` terms of a vector of positions."""
         code, layout, packing = self._code, self._layout, self._packing
-        scheme, positions = layout.scheme, layout.rows.length
+        scheme, positions = packing.scheme, layout.rows.length
         known = min(scheme.lanes, positions)
         words = []
         for first in range(0, count, scheme.group):

@@ -10,11 +10,11 @@ from neurald.drivers.cpu.kernels.common.addressing import LINE_BYTES, address, m
 from neurald.drivers.cpu.kernels.int8.packing.panels import panel_bytes, weights_row
 from neurald.drivers.cpu.kernels.int8.plan import ProductPlan
 from neurald.drivers.cpu.kernels.int8.product.tile_sums import (
-    MAX_ADDRESSES,
     TileEntry,
     TileForm,
     tile_sums,
 )
+from neurald.drivers.cpu.kernels.int8.product.word_products import add_words, joined, separated
 from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES
 from neurald.drivers.cpu.target.routine import NAME
 
@@ -55,9 +55,7 @@ class QuantizedMicroKernel:
         # A panel for a single tile is streamed from memory anyway.
         limit = _MAX_NEAR_BYTES if plan.spills_accumulators else _MAX_RESIDENT_BYTES
         is_prefetched = is_streamed or (tiles > 1 and plan.panels * self._panel_bytes > limit)
-        self._prefetched_bytes = (
-            -(-plan.vectors * self._register * self._period // tiles) if is_prefetched else 0
-        )
+        self._prefetched_bytes = -(-plan.step_bytes * self._period // tiles) if is_prefetched else 0
         row_step = self._product.rows.stride * plan.layout.row_bytes
         column_step = self._product.columns.stride * plan.layout.pixel_bytes
         self._offsets: list[int] = []
@@ -167,7 +165,7 @@ class QuantizedMicroKernel:
             TileEntry.SKIPPED_RUNS: int(plan.runs > 1),
             TileEntry.SKIPPED_PARTS: words // steps if plan.runs == 1 and divides else 0,
         }
-        if form.addresses > MAX_ADDRESSES or has_extents(tuple(entries.values())):
+        if form.addresses > form.most_addresses or has_extents(tuple(entries.values())):
             return None
         return form, entries
 
@@ -205,10 +203,14 @@ class QuantizedMicroKernel:
         before = weights_row(self._plan, self._rows) * self._plan.vectors * self._register
         weights = address(code, panel, str(before))
         words = source, weights, prefetched_at, row or str(self._row_bytes), self._first_taps(code, panel)
+        vectors, positions = self._plan.vectors, len(self._offsets)
+        begun = [v.number("i32", 0)] * len(totals) if self._plan.has_nibbles else totals
+        sums = joined(code, self._scheme, begun, vectors)
+        sums = self._add_windows(code, sums, *words)
+        sums = separated(code, self._scheme, sums, vectors, positions)
         if not self._plan.has_nibbles:
-            return self._add_windows(code, totals, *words)
+            return sums
         # Products are 16 times as large, see `_add_pair`.
-        sums = self._add_windows(code, [v.number("i32", 0)] * len(totals), *words)
         bits = v.number("i32", _NIBBLE_BITS)
         return [
             v.binary("add", "i32", v.binary("ashr", "i32", each, bits), begin)
@@ -272,7 +274,7 @@ class QuantizedMicroKernel:
         weights, prefetched_at = pointers
         prefetched = steps // self._period * self._prefetched_bytes
         return (
-            address(code, weights, multiple(code, number, steps * self._plan.vectors * self._register)),
+            address(code, weights, multiple(code, number, steps * self._plan.step_bytes)),
             address(code, prefetched_at, multiple(code, number, prefetched)),
         )
 
@@ -313,7 +315,7 @@ class QuantizedMicroKernel:
         with code.loop(
             self._first_part(code, first, period), str(steps // period), self._carried(totals)
         ) as loop:
-            words = address(code, source, multiple(code, loop.index, period * WORD_BYTES))
+            words = address(code, source, multiple(code, loop.index, period * self._scheme.word_bytes))
             panel, lines = self._advance(code, (weights, prefetched_at), loop.index, period)
             for line in range(0, self._prefetched_bytes, LINE_BYTES):
                 prefetch(code, address(code, lines, str(line)))
@@ -344,8 +346,8 @@ class QuantizedMicroKernel:
         done = count - count % unrolled
         if done > unrolled:
             with code.loop(first, str(done), self._carried(totals), step=unrolled) as loop:
-                words = address(code, source, multiple(code, loop.index, WORD_BYTES))
-                step_bytes = plan.vectors * self._register // at_once
+                words = address(code, source, multiple(code, loop.index, self._scheme.word_bytes))
+                step_bytes = plan.step_bytes // at_once
                 panel = address(code, weights, multiple(code, loop.index, step_bytes))
                 results = list(loop.carried)
                 for step in range(0, unrolled, at_once):
@@ -381,11 +383,11 @@ class QuantizedMicroKernel:
         return totals
 
     def _load_weights(self, code: Instructions, weights: str, number: int) -> list[str]:
-        """Loads as many vectors of weights as a panel has, after `number` times as many."""
-        plan, kind = self._plan, self._vector(code).type("i32")
+        """Loads the registers of weights of a step, after `number` times as many."""
+        count, kind = self._plan.vectors * self._scheme.word_registers, self._vector(code).type("i32")
         columns = []
-        for each in range(plan.vectors):
-            at = address(code, weights, str((number * plan.vectors + each) * self._register))
+        for each in range(count):
+            at = address(code, weights, str((number * count + each) * self._register))
             columns.append(code.fresh(f"load {kind}, ptr {at}, align {self._register}"))
         return columns
 
@@ -393,14 +395,9 @@ class QuantizedMicroKernel:
         self, code: Instructions, totals: list[str], source: str, columns: Sequence[str], step: int
     ) -> list[str]:
         """Adds the products of a word of every window and vectors of weights."""
-        results = []
-        for number, offset in enumerate(self._offsets):
-            at = address(code, source, str(offset + step * WORD_BYTES))
-            word = self._scheme.broadcast(code, code.fresh(f"load i32, ptr {at}, align 1"))
-            for each, column in enumerate(columns):
-                total = totals[number * self._plan.vectors + each]
-                results.append(self._scheme.step(code, total, word, column, is_broadcast=True))
-        return results
+        after = step * self._scheme.word_bytes
+        places = (address(code, source, str(offset + after)) for offset in self._offsets)
+        return add_words(code, self._scheme, totals, places, columns)
 
 
 def _constant(code: Instructions, entries: Mapping[TileEntry, int]) -> str:

@@ -15,14 +15,24 @@ from msgspec import Struct
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.common.accumulator_spill import spill
-from neurald.drivers.cpu.kernels.common.addressing import LINE_BYTES, address, multiple, prefetch, total
+from neurald.drivers.cpu.kernels.common.addressing import (
+    LINE_BYTES,
+    address,
+    multiple,
+    opaque,
+    prefetch,
+    total,
+)
 from neurald.drivers.cpu.kernels.common.function import subroutine_of
+from neurald.drivers.cpu.kernels.int8.product.word_products import add_words, joined, separated
 from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES, Scheme
 from neurald.drivers.cpu.target.routine import Subroutine
 
 #: Maximum number of addresses of positions that are carried through loops: general registers hold
-#: them, besides two distances, the address of the weights, and the counter and its end.
+#: them, besides two distances, the address of the weights, and the counter and its end. Targets
+#: that multiply matrices have more registers.
 MAX_ADDRESSES: Final = 8
+_MAX_ADDRESSES_OF_MATRICES: Final = 20
 #: Positions that are addressed relative to one of them, by multiples of their distance.
 _NEIGHBOURS: Final = 4
 
@@ -104,7 +114,20 @@ class TileForm(Struct, frozen=True, kw_only=True):
     @property
     def addresses(self) -> int:
         """Number of addresses of positions that are carried through loops."""
-        return self.lines * -(-self.length // _NEIGHBOURS)
+        return self.lines * -(-self.length // self.neighbours)
+
+    @property
+    def most_addresses(self) -> int:
+        """Maximum number of these addresses."""
+        return _MAX_ADDRESSES_OF_MATRICES if self.scheme.has_matrices else MAX_ADDRESSES
+
+    @property
+    def neighbours(self) -> int:
+        """Number of positions that are addressed relative to one of them.
+
+        Instructions that load a word into one half of a register only advance its address.
+        """
+        return 1 if self.scheme.has_matrices else _NEIGHBOURS
 
 
 @cache
@@ -128,14 +151,15 @@ class _TileSums:
         self._vector = Vector(code, form.scheme.target, form.scheme.lanes)
         self._kind = self._vector.type("i32")
         self._register = form.scheme.target.vector_bytes
+        self._step_bytes = form.vectors * self._register * form.scheme.word_registers
         self._step = self._entry(TileEntry.STEP)
         lines, length = range(form.lines), range(form.length)
         places = [(line, at) for line in lines for at in length]
         if form.is_transposed:
             places = [(line, at) for at in length for line in lines]
-        of_line = -(-form.length // _NEIGHBOURS)
+        of_line = -(-form.length // form.neighbours)
         #: Number of the carried address, and of the position after it, for each position.
-        self._places = [(line * of_line + at // _NEIGHBOURS, at % _NEIGHBOURS) for line, at in places]
+        self._places = [(line * of_line + at // form.neighbours, at % form.neighbours) for line, at in places]
 
     def _entry(self, entry: TileEntry) -> str:
         at = address(self._code, "%table", str(entry * _WORD_BYTES))
@@ -151,13 +175,14 @@ class _TileSums:
             self._entry, (TileEntry.ROWS, TileEntry.ROW, TileEntry.RUNS, TileEntry.RUN)
         )
         parts, steps = self._entry(TileEntry.PARTS), self._entry(TileEntry.STEPS)
-        sizes = [multiple(code, steps, self._form.vectors * self._register)]
+        sizes = [multiple(code, steps, self._step_bytes)]
         streams = [address(code, "%panel", self._entry(TileEntry.HEAD))]
         if self._form.prefetches:
             sizes.append(self._entry(TileEntry.AHEAD))
             streams.append("%ahead")
         first_row, first_run, first_part = self._first()
         offsets, totals = self._offsets(), self._starts()
+        totals = joined(code, self._form.scheme, totals, self._form.vectors)
         self._skip(streams, sizes, first_row, runs, parts)
         line = [self._at("%source", first_row, row)]
         with self._counted(first_row, rows, totals, line, streams):
@@ -165,16 +190,17 @@ class _TileSums:
             self._skip(streams, sizes, first_run, parts)
             with self._counted(first_run, runs, totals, window, streams):
                 self._skip(streams, sizes, first_part)
-                addresses = [address(code, window[0], each) for each in offsets]
+                addresses = [self._separate(address(code, window[0], each)) for each in offsets]
                 with self._counted(first_part, parts, totals, addresses, streams):
                     self._add_part(totals, addresses, streams, steps, sizes[-1])
                 window[0] = address(code, window[0], run)
             line[0] = address(code, line[0], row)
+        totals = separated(code, self._form.scheme, totals, self._form.vectors, len(self._places))
         spill(self._vector, "i32", totals, "%totals")
 
     def _of_steps(self, steps: str) -> str:
         """Returns the bytes of inputs of a number of steps."""
-        return multiple(self._code, steps, WORD_BYTES)
+        return multiple(self._code, steps, self._form.scheme.word_bytes)
 
     def _product(self, *factors: str) -> str:
         """Multiplies numbers; "0" if one of them is known to be 0."""
@@ -219,7 +245,7 @@ class _TileSums:
         return [
             total(code, multiple(code, line_step, line), multiple(code, self._step, first))
             for line in range(form.lines)
-            for first in range(0, form.length, _NEIGHBOURS)
+            for first in range(0, form.length, form.neighbours)
         ]
 
     def _starts(self) -> list[str]:
@@ -282,20 +308,20 @@ class _TileSums:
 
     def _add_step(self, totals: list[str], addresses: list[str], streams: list[str]) -> None:
         """Adds the products of a word of every window; see `_add_part`."""
-        code, form = self._code, self._form
+        code, form, register = self._code, self._form, self._register
         weights = streams[0]
         columns = [
-            code.fresh(f"load {self._kind}, ptr {at}, align {self._register}")
-            for at in (address(code, weights, str(each * self._register)) for each in range(form.vectors))
+            code.fresh(f"load {self._kind}, ptr {at}, align {register}")
+            for at in (address(code, weights, str(first)) for first in range(0, self._step_bytes, register))
         ]
-        for position, (number, after) in enumerate(self._places):
-            at = self._after(addresses[number], after)
-            word = form.scheme.broadcast(code, code.fresh(f"load i32, ptr {at}, align 1"))
-            for each, column in enumerate(columns):
-                place = position * form.vectors + each
-                totals[place] = form.scheme.step(code, totals[place], word, column, is_broadcast=True)
-        addresses[:] = [address(code, each, str(WORD_BYTES)) for each in addresses]
-        streams[0] = address(code, weights, str(form.vectors * self._register))
+        places = (self._after(addresses[number], after) for number, after in self._places)
+        totals[:] = add_words(code, form.scheme, totals, places, columns)
+        addresses[:] = [address(code, each, str(form.scheme.word_bytes)) for each in addresses]
+        streams[0] = address(code, weights, str(self._step_bytes))
+
+    def _separate(self, pointer: str) -> str:
+        """Keeps LLVM from computing an address from others, where instructions advance each."""
+        return opaque(self._code, pointer) if self._form.neighbours == 1 else pointer
 
     def _after(self, pointer: str, count: int) -> str:
         """Returns the address of a position after another one."""

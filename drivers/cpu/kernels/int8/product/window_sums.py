@@ -46,7 +46,7 @@ def write_window_sums(
     product, layout = plan.product, plan.layout
     is_single, size = product.rows.taps == plan.runs == 1, plan.scheme.target.vector_bytes
     form = _Form(is_single=is_single, has_whole=plan.run >= size, has_rest=plan.run % size > 0)
-    function, factor = _line(plan.scheme, form), address(code, head, str(FACTOR_OFFSET))
+    function, factor = _line(plan.scheme.of_steps, form), address(code, head, str(FACTOR_OFFSET))
     row_step = product.rows.stride * layout.row_bytes
     sizes = (
         *(product.rows.taps, product.rows.dilation * layout.row_bytes),

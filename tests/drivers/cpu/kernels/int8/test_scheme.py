@@ -14,9 +14,13 @@ from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES, Scheme
 from neurald.drivers.cpu.target.target import TARGETS, Target
 
 _SCHEMES = [
-    Scheme(target=target, is_bytes=is_bytes)
+    Scheme(target=target, is_bytes=is_bytes, is_signed=is_signed)
     for target in RUNNABLE
     for is_bytes in (False, *([True] if target.has_byte_dots else []))
+    for is_signed in (
+        False,
+        *([True] if is_bytes and target.has_mixed_dots and target.has_signed_dots else []),
+    )
 ]
 
 
@@ -57,7 +61,9 @@ def _stepped(scheme: Scheme, totals: Array, inputs: Array, weights: Array, *, is
     return result_words
 
 
-@pytest.mark.parametrize("scheme", _SCHEMES, ids=lambda each: f"{each.target.name}-{each.label}")
+@pytest.mark.parametrize(
+    "scheme", _SCHEMES, ids=lambda each: f"{each.target.name}-{each.label}-{each.has_signed_inputs}"
+)
 @sweep("is_broadcast", [False, True])
 @sweep("seed", range(4))
 def test_a_step_adds_the_products_of_words(scheme: Scheme, is_broadcast: bool, seed: int) -> None:
@@ -73,10 +79,14 @@ def test_a_step_adds_the_products_of_words(scheme: Scheme, is_broadcast: bool, s
 @pytest.mark.parametrize("target", TARGETS.values(), ids=lambda target: target.name)
 @sweep("kind", [Scalar.INT8, Scalar.UINT8])
 def test_shifted_bytes_have_the_signedness_of_inputs(target: Target, kind: Scalar) -> None:
-    scheme = Scheme(target=target, is_bytes=target.has_byte_dots)
+    takes_both = target.has_mixed_dots and target.has_signed_dots
+    is_signed = takes_both and kind is Scalar.INT8
+    scheme = Scheme(target=target, is_bytes=target.has_byte_dots, is_signed=is_signed)
     info = np.iinfo(kind.dtype.name)
     shifted = {int(each) + scheme.shift_of(kind) for each in (info.min, info.max)}
-    if scheme.is_bytes:
+    if takes_both:
+        assert scheme.has_signed_inputs == is_signed
+    if scheme.is_bytes and not takes_both:
         assert shifted == ({-128, 127} if target.has_signed_dots else {0, 255})
     else:
         assert shifted == {info.min, info.max}
