@@ -100,6 +100,23 @@ static inline int4 neurald_scaled4(const int4 value, const int4 mantissa, const 
                 (int)(((long)value.z * (long)mantissa.z + as_long((uint2)(low.z, as_uint(high.z)))) >> 32),
                 (int)(((long)value.w * (long)mantissa.w + as_long((uint2)(low.w, as_uint(high.w)))) >> 32)) >> ~exponent;
 }
+// The same plus a number of at most eight bits, for exponents from -23 to -2, and the same where
+// only results above that number matter, so that ties of negative values do not.
+static inline int4 neurald_scaled_plus4(const int4 value, const int4 mantissa, const int4 exponent, const int4 addend) {
+  const uint4 low = (as_uint4(value) & 0x80000000u) | 0x40000000u;
+  const int4 high = (2 * addend + 1) * ((int4)(1) << (-2 - exponent)) + (value >> 31);
+  return (int4)((int)(((long)value.x * (long)mantissa.x + as_long((uint2)(low.x, as_uint(high.x)))) >> 32),
+                (int)(((long)value.y * (long)mantissa.y + as_long((uint2)(low.y, as_uint(high.y)))) >> 32),
+                (int)(((long)value.z * (long)mantissa.z + as_long((uint2)(low.z, as_uint(high.z)))) >> 32),
+                (int)(((long)value.w * (long)mantissa.w + as_long((uint2)(low.w, as_uint(high.w)))) >> 32)) >> ~exponent;
+}
+static inline int4 neurald_scaled_above4(const int4 value, const int4 mantissa, const int4 exponent, const int4 addend) {
+  const int4 high = (2 * addend + 1) * ((int4)(1) << (-2 - exponent));
+  return (int4)((int)(((long)value.x * (long)mantissa.x + as_long((uint2)(0x40000000u, as_uint(high.x)))) >> 32),
+                (int)(((long)value.y * (long)mantissa.y + as_long((uint2)(0x40000000u, as_uint(high.y)))) >> 32),
+                (int)(((long)value.z * (long)mantissa.z + as_long((uint2)(0x40000000u, as_uint(high.z)))) >> 32),
+                (int)(((long)value.w * (long)mantissa.w + as_long((uint2)(0x40000000u, as_uint(high.w)))) >> 32)) >> ~exponent;
+}
 static inline int4 neurald_scaled_by_half4(const int4 value, const int4 mantissa) {
   const uint4 low = (~as_uint4(value) & 0x80000000u) | 0x40000000u;
   return (int4)((int)(((long)value.x * (long)mantissa.x + (long)(ulong)low.x) >> 32),
@@ -115,12 +132,50 @@ static inline int4 neurald_rounded4(const int4 value, const int4 mantissa, const
 static inline int4 neurald_rounded_down4(const int4 value, const int4 mantissa, const int4 exponent) {
   return (int4)((int)(((long)value.x * (long)mantissa.x + (1L << (30 - exponent.x))) >> 32) >> ~exponent.x, (int)(((long)value.y * (long)mantissa.y + (1L << (30 - exponent.y))) >> 32) >> ~exponent.y, (int)(((long)value.z * (long)mantissa.z + (1L << (30 - exponent.z))) >> 32) >> ~exponent.z, (int)(((long)value.w * (long)mantissa.w + (1L << (30 - exponent.w))) >> 32) >> ~exponent.w);
 }
-// A rounded sum of multiples of 8-bit numbers, see `rounded_sum`. Adding 3 * 2^22 converts small
-// integers to floats and back, and rounds to the nearest.
-static inline int4 neurald_rounded_sum4(const int4 first, const int4 second, const float4 a, const float4 b, const float4 addend, const float4 low, const float4 high) {
-  const float4 x = as_float4(first + 0x4B400000) - 12582912.0f, y = as_float4(second + 0x4B400000) - 12582912.0f;
-  const float4 total = fmin(fmax(fma(x, a, fma(y, b, addend)), low), high);
-  return as_int4(total + 12582912.0f) - 0x4B400000;
+// The bits of 2^23 plus each byte as floats; prmt makes each of them in one instruction.
+static inline uint4 neurald_above_two_to_23(const uint bytes) {
+#if NEURALD_NVIDIA_CAPABILITY >= 80
+  uint4 bits;
+  asm("prmt.b32 %0, %1, %2, 0x7440;" : "=r"(bits.x) : "r"(bytes), "r"(0x4B000000));
+  asm("prmt.b32 %0, %1, %2, 0x7441;" : "=r"(bits.y) : "r"(bytes), "r"(0x4B000000));
+  asm("prmt.b32 %0, %1, %2, 0x7442;" : "=r"(bits.z) : "r"(bytes), "r"(0x4B000000));
+  asm("prmt.b32 %0, %1, %2, 0x7443;" : "=r"(bits.w) : "r"(bytes), "r"(0x4B000000));
+  return bits;
+#else
+  return ((uint4)(bytes) >> (uint4)(0, 8, 16, 24) & 255u) | 0x4B000000u;
+#endif
+}
+// Numbers limited to 8 bits, and 8-bit numbers as floats: adding 3 * 2^22 converts between small
+// integers and floats. NVIDIA's own conversions handle one number at a time, and slowly.
+static inline char4 neurald_saturated_char4(const int4 value) {
+#if NEURALD_NVIDIA_CAPABILITY >= 80
+  uint upper, all;
+  asm("cvt.pack.sat.s8.s32.b32 %0, %1, %2, 0;" : "=r"(upper) : "r"(value.w), "r"(value.z));
+  asm("cvt.pack.sat.s8.s32.b32 %0, %1, %2, %3;" : "=r"(all) : "r"(value.y), "r"(value.x), "r"(upper));
+  return as_char4(all);
+#else
+  return convert_char4_sat(value);
+#endif
+}
+static inline uchar4 neurald_saturated_uchar4(const int4 value) {
+#if NEURALD_NVIDIA_CAPABILITY >= 80
+  uint upper, all;
+  asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, 0;" : "=r"(upper) : "r"(value.w), "r"(value.z));
+  asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, %3;" : "=r"(all) : "r"(value.y), "r"(value.x), "r"(upper));
+  return as_uchar4(all);
+#else
+  return convert_uchar4_sat(value);
+#endif
+}
+static inline float4 neurald_float4_of_uchar4(const uchar4 value) {
+  return as_float4(neurald_above_two_to_23(as_uint(value))) - 8388608.0f;
+}
+static inline float4 neurald_float4_of_char4(const char4 value) {
+  return as_float4(neurald_above_two_to_23(as_uint(value) ^ 0x80808080u)) - 8388736.0f;
+}
+// A rounded sum of multiples of 8-bit numbers, see `rounded_sum`, which is below 2^22.
+static inline int4 neurald_rounded_sum4(const float4 first, const float4 second, const float4 a, const float4 b, const float4 addend) {
+  return as_int4(fma(first, a, fma(second, b, addend)) + 12582912.0f) - 0x4B400000;
 }
 static inline float neurald_part_float4(float4 texel, int at) {
   return at & 2 ? (at & 1 ? texel.w : texel.z) : (at & 1 ? texel.y : texel.x);

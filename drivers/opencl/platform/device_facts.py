@@ -111,9 +111,17 @@ class DeviceFacts:
 
     @property
     def build_options(self) -> tuple[str, ...]:
-        """Compiler options. OpenCL C 3.0 exposes functions that compilers hide by default."""
+        """Compiler options.
+
+        OpenCL C 3.0 exposes functions that compilers hide by default. `NEURALD_NVIDIA_CAPABILITY`
+        tells texts ten times the major compute capability, plus the minor one.
+        """
         is_known = self.has_dot_product and version_of(self.device_version) >= (3, 0)
-        return ("-cl-std=CL3.0",) if is_known else ()
+        options = ("-cl-std=CL3.0",) if is_known else ()
+        if not self.is_nvidia or self.compute_capability is None:
+            return options
+        major, minor = self.compute_capability
+        return (*options, f"-DNEURALD_NVIDIA_CAPABILITY={10 * major + minor}")
 
     @property
     def is_cpu(self) -> bool:

@@ -22,16 +22,19 @@ from neurald.drivers.compiler.ir.traversal import substitute, walk
 from neurald.drivers.compiler.ir.value import Value
 
 _Floats = npt.NDArray[np.float64]
-_BYTES = (Scalar.INT8, Scalar.UINT8)
+#: Types of 8 bits.
+BYTES = (Scalar.INT8, Scalar.UINT8)
 _FIXED_POINT = (Op.FIXED_POINT, Op.FIXED_POINT_UP)
 _OPS = frozenset((Op.ADD, Op.SUBTRACT, Op.SHIFT_LEFT, Op.CONVERT, Op.MINIMUM, Op.MAXIMUM, *_FIXED_POINT))
 #: Expressions that are examined, and scalings from which on the sum in FLOAT32 is shorter.
 _MAX_EXPRESSIONS, _MIN_SCALINGS = 64, 2
 _AXES = axis(256, "first"), axis(256, "second")
 #: Every value of two operands, for each pair of their types.
-_OPERANDS = {kind: tuple(Value((256,), kind) for _ in _AXES) for kind in _BYTES}
+_OPERANDS = {kind: tuple(Value((256,), kind) for _ in _AXES) for kind in BYTES}
 #: Distance from a half up to which FLOAT32 may round to the other side, and the most pairs there.
 _NEAR_HALF, _MAX_NEAR = 2e-4, 1024
+#: Larger sums cannot be rounded by adding 3 * 2^22.
+_MAX_MAGNITUDE = 1 << 21
 #: Units in the last place by which factors are moved, and multiples of a step for the addend.
 _FACTOR_MOVES, _ADDEND_MOVES, _ADDEND_STEP = (0, 1, -1, 2, -2), range(-8, 9), 3e-6
 
@@ -72,7 +75,7 @@ def rounded_sum(expression: Expression) -> RoundedSum | None:
 
 def _operands(root: Expression) -> tuple[Expression, Expression] | None:
     """Returns the two expressions of 8 bits from which a sum is computed; None for others."""
-    if root.type not in _BYTES or not isinstance(root, Apply):
+    if root.type not in BYTES or not isinstance(root, Apply):
         return None
     pending: list[Expression] = [root]
     seen: set[Expression] = set()
@@ -83,7 +86,7 @@ def _operands(root: Expression) -> tuple[Expression, Expression] | None:
         if each in seen or isinstance(each, Constant):
             continue
         seen.add(each)
-        if each.type in _BYTES and each is not root:
+        if each.type in BYTES and each is not root:
             found.append(each)
             continue
         is_known = isinstance(each, Apply) and each.op in _OPS and each.type.is_integer
@@ -109,9 +112,14 @@ def _form(body: Expression) -> tuple[tuple[float, float], float, int, int] | Non
     }
     node = Compute(output=Value((256, 256), body.type), axes=_AXES, body=body)
     expected = evaluate_node(node, arrays).astype(np.int64)
-    low, high = int(expected.min()), int(expected.max())
     grid = _grid(arrays)
     exact = coefficients[0] + coefficients[1] * grid[0] + coefficients[2] * grid[1]
+    if np.abs(exact).max() >= _MAX_MAGNITUDE:
+        return None
+    # Where the sum never passes a limit, it is that of the type, which needs no instruction.
+    low, high, limits = int(expected.min()), int(expected.max()), np.iinfo(body.type.value)
+    low = limits.min if exact.min() > low - 0.5 else low
+    high = limits.max if exact.max() < high + 0.5 else high
     away = np.abs(exact - np.floor(exact) - 0.5)
     is_near = (away < _NEAR_HALF) & (exact > low - 1) & (exact < high + 1)
     if is_near.sum() > _MAX_NEAR:

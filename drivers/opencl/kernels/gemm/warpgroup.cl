@@ -6,7 +6,8 @@
 //: that a work-item copies in a step. COUNT: accumulators of a work-item. BLOCKS: times 64 rows of
 //: a warpgroup. BLOCK_BYTES: of 64 columns in a step. SLAB_PITCH: accumulators between rows in
 //: local memory. UNROLLED: vectors that a work-item computes before it stores them. VALUE: their
-//: type.
+//: type. COUNTERS_AT: where counters begin in local memory. LOADED: the argument whose elements are
+//: loaded while steps are multiplied, of LOADED_TYPE.
 
 //: [function]
 //: The whole function, and those that it calls.
@@ -36,6 +37,9 @@ $FUNCTION {
   const int line = tile / $across, m0 = line * $BM, n0 = (tile - line * $across) * $BN, base = $BASE;
   const int lane = lid & 31, down = lid / 128 * (64 * $BLOCKS) + lid / 32 % 4 * 16;
   const int chunk = lid % $CHUNKS, place = lid / $CHUNKS;
+#define NEURALD_PLACE(e) \
+    const int slab_row = (e) / ($BN / 4), slab_column = (e) % ($BN / 4) * 4; \
+    const int m = m0 + down + slab_row / 16 * 64 + slab_row % 16, n = n0 + slab_column;
   ${KERNEL}_row rows[$NA];
 #pragma unroll
   for (int i = 0; i < $NA; ++i) rows[i] = ${KERNEL}_row_of(batch, m0 + place + i * ($ITEMS / $CHUNKS)$SIZE_ARGUMENTS);
@@ -63,6 +67,7 @@ $COPY_RIGHT
     NEURALD_COPY(stage, stage)
     NEURALD_COPIED
   }
+$BEGIN_LOADING
 $LOOP
 #undef NEURALD_COPY
 #undef NEURALD_COPIED
@@ -79,11 +84,9 @@ $LOOP
       *(__local ${T}2 *)(to + 8 * $SLAB_PITCH) = (${T}2)(sums[i][j * 4 + 2], sums[i][j * 4 + 3]);
     }
   asm volatile("bar.warp.sync 0xffffffff;" ::: "memory");
-#define NEURALD_PLACE(e) \
-    const int slab_row = (e) / ($BN / 4), slab_column = (e) % ($BN / 4) * 4; \
-    const int m = m0 + down + slab_row / 16 * 64 + slab_row % 16, n = n0 + slab_column;
 $STORE_ALL
 #undef NEURALD_PLACE
+#undef NEURALD_LOADED
 }
 
 //: [store_each]
@@ -105,8 +108,9 @@ $STORE_ALL
       NEURALD_PLACE(turn + i * 32)
       const ${T}4 sum = *(__local const ${T}4 *)(slab + slab_row * $SLAB_PITCH + slab_column);
       const int row = min(m, $rows - 1), column = min(n, $columns - 4);
-      found[i] = ${KERNEL}_value4(sum, $ROW, $COLUMN, $ARGUMENTS$SIZE_ARGUMENTS);
+      found[i] = ${KERNEL}_value4(sum, $ROW, $COLUMN, $GIVEN$ARGUMENTS$SIZE_ARGUMENTS);
     }
+$LOAD_NEXT
 #pragma unroll
     for (int i = 0; i < $UNROLLED; ++i) {
       NEURALD_PLACE(turn + i * 32)
@@ -114,6 +118,21 @@ $STORE_ALL
       if (m < $rows && n < $columns) { $STORE_VALUE }
     }
   }
+
+//: [begin_loading]
+//: Loads elements for the first results while steps are multiplied.
+  $LOADED_TYPE loaded[$UNROLLED];
+#define NEURALD_LOADED(turn) \
+    _Pragma("unroll") for (int i = 0; i < $UNROLLED; ++i) { \
+      NEURALD_PLACE((turn) + i * 32) \
+      const int row = min(m, $rows - 1), column = min(n, $columns - 4); \
+      loaded[i] = *(__global const $LOADED_TYPE *)($LOADED + (($ROW) * $length + $COLUMN)); \
+    }
+  NEURALD_LOADED(lane)
+
+//: [load_next]
+//: Loads those for the results of the next turn.
+    if (turn + 32 * $UNROLLED < 16 * $BLOCKS * $BN / 4) NEURALD_LOADED(turn + 32 * $UNROLLED)
 
 //: [copy_left]
 //: Copies sixteen contiguous bytes of the left matrix.
@@ -137,7 +156,7 @@ $STORE_ALL
 
 //: [begin_blocks]
 //: Prepares counters of the bytes that have arrived in each stage.
-  __local ulong *arrived = (__local ulong *)(scratch + $STAGES * $STEP);
+  __local ulong *arrived = (__local ulong *)(scratch + $COUNTERS_AT);
   uint phase = 0;
   if (lid == 0) {
     for (int i = 0; i < $STAGES; ++i) {

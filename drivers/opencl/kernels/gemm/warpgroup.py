@@ -22,7 +22,7 @@ from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.arguments import KernelArguments
-from neurald.drivers.opencl.codegen.dialect import memory_type
+from neurald.drivers.opencl.codegen.dialect import memory_type, raw4_type
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
 from neurald.drivers.opencl.kernels.epilogue.epilogue import (
@@ -31,6 +31,7 @@ from neurald.drivers.opencl.kernels.epilogue.epilogue import (
     used_values,
     value4_function,
 )
+from neurald.drivers.opencl.kernels.epilogue.epilogue_reads import epilogue_reads
 from neurald.drivers.opencl.kernels.gemm.accumulate import share_text, store_text
 from neurald.drivers.opencl.kernels.gemm.correction import corrected
 from neurald.drivers.opencl.kernels.gemm.gemm_view import GemmView
@@ -53,6 +54,9 @@ STEP_BYTES, PART_BYTES = 128, 32
 BLOCK = 64
 #: The most vectors of the output that a work-item computes before it stores them.
 _MAX_UNROLLED = 16
+#: The most registers for elements that are loaded while steps are multiplied.
+_MAX_LOADED = 16
+_LOADING_TEMPLATES = ("begin_loading", "load_next")
 #: Bytes behind the steps in local memory, for counters.
 _COUNTER_BYTES = 64
 #: Local memory and registers of a compute unit, and bytes that it reads in a cycle from the L2
@@ -101,22 +105,23 @@ class _Tiling:
         """Accumulators between rows in local memory, such that rows begin at different banks."""
         return self.columns + 8
 
-    @property
-    def scratch_bytes(self) -> int:
-        steps = self.step_bytes * self.stages + _COUNTER_BYTES
-        return max(steps, self.rows * self.slab_pitch * 4)
+    def counters_at(self, steps: int) -> int:
+        """Returns the bytes of those stages that a product of so many steps uses."""
+        return self.step_bytes * min(self.stages, steps)
+
+    def scratch_bytes(self, steps: int) -> int:
+        return max(self.counters_at(steps) + _COUNTER_BYTES, self.rows * self.slab_pitch * 4)
 
     @property
     def copies(self) -> int:
         """Chunks of the left matrix that a work-item copies in a step."""
         return -(-self.rows * STEP_BYTES // 16 // self.items)
 
-    @property
-    def resident(self) -> int:
-        """Groups that a compute unit holds together."""
+    def resident(self, steps: int) -> int:
+        """Returns the number of groups that a compute unit holds together."""
         registers = self.columns // 2 * self.blocks + 56
         by_registers = _UNIT_REGISTERS // (self.items * registers)
-        return max(1, min(_UNIT_LOCAL_BYTES // (self.scratch_bytes + 1024), by_registers))
+        return max(1, min(_UNIT_LOCAL_BYTES // (self.scratch_bytes(steps) + 1024), by_registers))
 
     @property
     def ahead(self) -> int:
@@ -128,6 +133,10 @@ class _Tiling:
         """Vectors of the output that a work-item computes before it stores them."""
         vectors = self.rows * self.columns // (4 * self.items)
         return next(each for each in range(_MAX_UNROLLED, 0, -1) if vectors % each == 0)
+
+    def can_load(self, kind: Scalar) -> bool:
+        """Returns True if a work-item has registers for elements that are loaded early."""
+        return self.unrolled * kind.size_bytes <= _MAX_LOADED
 
     def tiles(self, product: GemmView) -> int:
         return -(-product.rows // self.rows) * -(-product.columns // self.columns)
@@ -143,7 +152,7 @@ _TILINGS = (
     _Tiling(rows=128, columns=128, stages=6),
     _Tiling(rows=64, columns=128, stages=4),
     _Tiling(rows=64, columns=128, stages=8),
-    _Tiling(rows=128, columns=64, stages=4),
+    _Tiling(rows=128, columns=64, stages=3),
     _Tiling(rows=128, columns=64, stages=8),
     _Tiling(rows=64, columns=64, stages=4),
     _Tiling(rows=64, columns=64, stages=8),
@@ -180,9 +189,9 @@ def candidates(kernel: Kernel, product: GemmView, facts: DeviceFacts, *, relaxed
 def _cost(tiling: _Tiling, product: GemmView, facts: DeviceFacts) -> float:
     """Estimates the time in cycles of a compute unit."""
     groups = tiling.tiles(product) * product.batches
-    resident = min(tiling.resident, -(-groups // facts.compute_units))
-    waves = math.ceil(groups / (facts.compute_units * resident))
     steps = math.ceil(product.depth * product.left.type.size_bytes / STEP_BYTES)
+    resident = min(tiling.resident(steps), -(-groups // facts.compute_units))
+    waves = math.ceil(groups / (facts.compute_units * resident))
     elements = tiling.rows * tiling.columns
     multiplied = elements * STEP_BYTES / 8192
     # One group alone, and as much as several of them have to do.
@@ -217,7 +226,12 @@ def _source(kernel: Kernel, product: GemmView, right: Value, tiling: _Tiling) ->
     if is_packed:
         base = "0" if right.shape[0] == 1 else f"batch * {blocks * block_pitch}"
     items, chunks = tiling.items, STEP_BYTES // 16
-    stored = storing(kernel, product, values, _TEMPLATES, "found[i]")
+    loaded = epilogue_reads(kernel, product.rows).element
+    if loaded is not None and not tiling.can_load(loaded.type):
+        loaded = None
+    stored = storing(kernel, product, values, _TEMPLATES, "found[i]", loaded)
+    if "VALUE" not in stored.names:
+        loaded = None
     names: dict[str, object] = {
         "T": "int" if product.is_integer else "float",
         "BM": tiling.rows,
@@ -236,6 +250,11 @@ def _source(kernel: Kernel, product: GemmView, right: Value, tiling: _Tiling) ->
         "BLOCKS": tiling.blocks,
         "SLAB_PITCH": tiling.slab_pitch,
         "UNROLLED": tiling.unrolled,
+        "COUNTERS_AT": tiling.counters_at(steps),
+        "LOADED": "" if loaded is None else values.by_value[loaded].name,
+        "LOADED_TYPE": "" if loaded is None else raw4_type(loaded.type),
+        "GIVEN": "" if loaded is None else "loaded[i], ",
+        **{name.upper(): "" if loaded is None else _TEMPLATES[name] for name in _LOADING_TEMPLATES},
         **stored.names,
         "BLOCK_BYTES": BLOCK * STEP_BYTES,
         "RIGHT": memory_type(right.type),
@@ -272,7 +291,7 @@ def _source(kernel: Kernel, product: GemmView, right: Value, tiling: _Tiling) ->
         arguments=values.values,
         groups=tiles * product.batches,
         local_size=items,
-        scratch_bytes=tiling.scratch_bytes,
+        scratch_bytes=tiling.scratch_bytes(steps),
         has_barriers=True,
         is_retargeted=True,
         label=label,

@@ -64,6 +64,9 @@ def test_build_options_for_newer_functions() -> None:
     newer = replace(plain, has_dot_product=True)
     assert newer.build_options == ("-cl-std=CL3.0",)
     assert replace(newer, device_version="OpenCL 2.1").build_options == ()
+    known = replace(plain, is_nvidia=True, compute_capability=(8, 6))
+    assert known.build_options == ("-DNEURALD_NVIDIA_CAPABILITY=86",)
+    assert replace(known, compute_capability=None).build_options == ()
 
 
 def in_new_process(code: str, **environment: str) -> str:

@@ -1,7 +1,7 @@
 """Epilogues of integers equal the interpreter exactly, vectorized and element by element."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from neurald.drivers.compiler.analysis.integer_ranges import RangeAnalysis
 from neurald.drivers.compiler.analysis.interpreter import evaluate_fused, evaluate_node
 from neurald.drivers.compiler.analysis.single_rounding import rounded_once
 from neurald.drivers.compiler.ir.builder import Builder
-from neurald.drivers.compiler.ir.expression import Expression, apply, axis, clamp, constant, load
+from neurald.drivers.compiler.ir.expression import Expression, apply, axis, clamp, constant, load, maximum
 from neurald.drivers.compiler.ir.graph import Compute
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import Op
@@ -22,6 +22,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.fusion.fusion import fuse
 from neurald.drivers.opencl.codegen.arguments import KernelArguments
+from neurald.drivers.opencl.codegen.dialect import memory_type
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.template import FUNCTION, resolved
 from neurald.drivers.opencl.kernels.epilogue.epilogue import (
@@ -131,6 +132,7 @@ def test_quantised_layers(form: str, kind: Scalar, bench: Bench) -> None:
         case.assert_equal(result, source.label)
         texts += text
     assert "const int4 v1 " in texts
+    assert f"neurald_saturated_{memory_type(kind)}4(" in texts
 
 
 @on_device
@@ -182,13 +184,54 @@ def test_fixed_point(op: Op | None, exponents: Sequence[int], bench: Bench) -> N
     _compare(np.concatenate((others[:, :1] >> 30, others[:, 1:]), axis=1), op, bench)
 
 
-def _compare(rows: np.ndarray, op: Op | None, bench: Bench) -> None:
-    """Compares FIXED_POINT of rows of three numbers, vectorized and by the interpreter."""
+@on_device
+@pytest.mark.parametrize("addend", [-128, 0, 3, 255])
+@pytest.mark.parametrize("limit", [None, 255, -129], ids=str)
+def test_fixed_point_plus_a_constant(addend: int, limit: int | None, bench: Bench) -> None:
+    """Also where only what is above a limit matters, with products that round halves."""
+    generator = np.random.default_rng(addend + 128)
+    exponents = generator.integers(-23, -1, 4096)
+    halves = (2 * generator.integers(-200, 200, 4096) + 1) << -exponents
+    numbers = np.concatenate(
+        (
+            np.clip(halves, -(2**31), 2**31 - 1)[:1024] + generator.integers(-1, 2, 1024),
+            generator.integers(-(2**31), 2**31, 3072) >> generator.integers(0, 28, 3072),
+        )
+    )
+    mantissas = generator.choice((0, 1, 1 << 30, (1 << 30) + 1, 1395864371, (1 << 31) - 1), 4096)
+    rows = np.stack((np.clip(numbers, -(2**31), 2**31 - 1), mantissas, exponents), axis=1)
+
+    def whole(value: Expression) -> Expression:
+        total = value + addend
+        return total if limit is None else maximum(total, limit)
+
+    text = _compare(rows, Op.FIXED_POINT, bench, whole)
+    which = "above" if limit is not None and limit >= addend else "plus"
+    assert f"neurald_scaled_{which}4(" in text
+
+
+def _compare(
+    rows: np.ndarray,
+    op: Op | None,
+    bench: Bench,
+    whole: Callable[[Expression], Expression] = lambda value: value,
+) -> str:
+    """Compares FIXED_POINT of rows of three numbers, vectorized and by the interpreter.
+
+    Args:
+        rows: the numbers.
+        op: how they are rounded, see `rescaled`.
+        bench: runs the kernel.
+        whole: returns what is computed from the product.
+
+    Returns:
+        The text.
+    """
     count = len(rows)
     values = [_constant(np.ascontiguousarray(rows[:, n]).astype(np.int32)) for n in range(3)]
     row, column = axis(1, "row"), axis(count, "column")
     first, *rest = (load(value, (column,)) for value in values)
-    body = rescaled(op, first.to(Scalar.INT64), *rest)
+    body = whole(rescaled(op, first.to(Scalar.INT64), *rest))
     output = Value((count,), Scalar.INT64)
     arguments = KernelArguments((output, *values))
     loads = Vector4Loads(arguments.by_value, {row: "row", column: "column"}, row, column, count)
@@ -208,6 +251,7 @@ def _compare(rows: np.ndarray, op: Op | None, bench: Bench) -> None:
     node = Compute(output=output, axes=(column,), body=body)
     expected = evaluate_node(node, {value: value.constant for value in values if value.constant is not None})
     np.testing.assert_array_equal(result, expected)
+    return text
 
 
 def _kernel(

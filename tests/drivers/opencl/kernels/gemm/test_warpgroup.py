@@ -40,8 +40,8 @@ def sources_of(case: Case) -> list[Source]:
         return list(warpgroup.candidates(case.kernel, product, warpgroup_facts(), relaxed=False))
 
 
-def cases(kind: Scalar, form: str, *, seed: int) -> Case:
-    """Returns the first case from a seed on that has candidates."""
+def cases(kind: Scalar, form: str, *, seed: int, part: str = "") -> Case:
+    """Returns the first case from a seed on that has candidates with a part in their text."""
     while True:
         made = Cases(seed)
         case = (
@@ -49,7 +49,7 @@ def cases(kind: Scalar, form: str, *, seed: int) -> Case:
             if form == "convolution"
             else made.matrix_product(kind, batch=(2,) if form == "batches" else ())
         )
-        if sources_of(case):
+        if any(part in each.text for each in sources_of(case)):
             return case
         seed += 1
 
@@ -64,6 +64,19 @@ def test_every_tiling_gives_the_same_result(form: str, kind: Scalar, tiling: int
     case = cases(kind, form, seed=1000 * tiling)
     found = sources_of(case)
     source = found[tiling % len(found)]
+    emulated = (lambda text: text) if has_warpgroup_instruction() else without_warpgroups
+    with patch.object(sources, "program_of", lambda source: emulated(program_of(source))):
+        result, status = Bench(FACTS.handle).run(source, case.arrays)
+    case.assert_equal(result, source.label)
+    assert status == 0
+
+
+@pytest.mark.parametrize("form", ["matrices", "batches", "convolution"])
+def test_elements_that_are_added_are_loaded_early(form: str) -> None:
+    """If they are of 8 bits, for which registers are left."""
+    assert FACTS is not None
+    case = cases(Scalar.INT8, form, seed=0, part="NEURALD_LOADED(lane)")
+    source = next(each for each in sources_of(case) if "NEURALD_LOADED(lane)" in each.text)
     emulated = (lambda text: text) if has_warpgroup_instruction() else without_warpgroups
     with patch.object(sources, "program_of", lambda source: emulated(program_of(source))):
         result, status = Bench(FACTS.handle).run(source, case.arrays)
