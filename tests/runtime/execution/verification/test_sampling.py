@@ -18,16 +18,23 @@ from neurald.runtime.execution.verification.sampling import (
 
 
 def verified(
-    sampler: Sampler, runs: int, *, copies_s: float = 1e-5, cpu_s: float = 1e-3, disturbed_s: float = 1e-3
+    sampler: Sampler,
+    runs: int,
+    *,
+    run_s: float = 1e-3,
+    copies_s: float = 1e-5,
+    cpu_s: float = 1e-3,
+    disturbed_s: float | None = None,
 ) -> list[int]:
-    """Returns which of this many runs of 1 ms are verified.
+    """Returns which of this many runs are verified.
 
     Args:
         sampler: chooses them.
         runs: how many.
+        run_s: how long a run takes.
         copies_s: how long one waits for the copies of a verified run.
         cpu_s: how long the CPU device takes for it, meanwhile.
-        disturbed_s: how long others take meanwhile.
+        disturbed_s: how long others take meanwhile; None if that makes no difference.
     """
     found = []
     busy_s = 0.0
@@ -35,10 +42,10 @@ def verified(
         if len(sampler.noted) >= sampler.pause and sampler.is_due:
             found.append(number)
             is_waiting = bool(sampler.verified) and not sampler.verifies_all
-            sampler.verified_run(1e-3, copies_s if is_waiting else copies_s + cpu_s, is_waiting=is_waiting)
+            sampler.verified_run(run_s, copies_s if is_waiting else copies_s + cpu_s, is_waiting=is_waiting)
         else:
-            sampler.ran(disturbed_s if sampler.waiting else 1e-3)
-        busy_s += 1e-3
+            sampler.ran(run_s if disturbed_s is None or not sampler.waiting else disturbed_s)
+        busy_s += run_s
         while sampler.waiting and busy_s >= cpu_s:
             busy_s -= cpu_s
             sampler.compared(cpu_s)
@@ -92,6 +99,14 @@ def test_what_verification_slows_down_counts(runs: int) -> None:
         assert 0.005 * runs <= len(found) <= max(0.01 * runs, FIRST + 2)
         disturbed = verified(Sampler(0.01, seed=seed), runs, cpu_s=2e-3, disturbed_s=1.5e-3)
         assert len(disturbed) <= 0.025 * runs + FIRST
+
+
+def test_what_is_usual_follows_a_device_that_becomes_slower() -> None:
+    """Runs that all take longer are not taken for runs that verification disturbs."""
+    sampler = Sampler(0.01, seed=7)
+    verified(sampler, 3000)
+    found = verified(sampler, 6000, run_s=1.5e-3, cpu_s=2e-3)
+    assert 230 <= len(found) <= 245
 
 
 def test_a_slow_first_run_does_not_count_for_the_others() -> None:
