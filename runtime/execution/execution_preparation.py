@@ -1,4 +1,4 @@
-"""What is set before an execution computes: its buffers and its settings.
+"""The part of an execution that is set before it computes: its buffers and its settings.
 
 An execution is in one of three states: preparation, computation or completed. Buffers and settings
 can be changed only in preparation. A rejected call changes nothing.

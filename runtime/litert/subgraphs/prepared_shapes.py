@@ -1,4 +1,4 @@
-"""What is prepared of a subgraph for the shapes of its inputs.
+"""The models and compilations of a subgraph, by the shapes of its inputs.
 
 A program may give the inputs ever other shapes. What was prepared for the latest ones is kept, and
 if there are many, the lengths that differ are left open, so that what is prepared takes them all.
@@ -38,7 +38,7 @@ class PreparedSubgraph(Struct, frozen=True):
 
 
 class PreparedShapes:
-    """What was prepared of a subgraph for sets of shapes of its inputs.
+    """The models and compilations of a subgraph for sets of shapes of its inputs.
 
     Args:
         source: the subgraph in the file.

@@ -1,5 +1,6 @@
 """Cancellation: callbacks of a context, and waits that notice it."""
 
+import ctypes
 import sys
 import threading
 import time
@@ -60,6 +61,33 @@ def test_a_signal_handler_cancels_at_any_line() -> None:
         finally:
             sys.settrace(before)
         assert calls == [1]
+
+
+def stops(cancellation: Cancellation) -> bool:
+    """Returns whether native code must stop, by the words at the address that it polls."""
+    own, address, value = (ctypes.c_int64 * 3).from_address(cancellation.address)
+    other: int = ctypes.c_uint32.from_address(address).value
+    return own != 0 or other == value & 0xFFFFFFFF
+
+
+def test_native_code_finds_out_at_the_address() -> None:
+    cancellation = Cancellation()
+    assert not stops(cancellation)
+    cancellation.cancel()
+    assert stops(cancellation)
+    assert not stops(NEVER_CANCELLED)
+
+
+def test_native_code_stops_by_a_word_of_others() -> None:
+    cancellation, word = Cancellation(), ctypes.c_uint32(6)
+    cancellation.watch(ctypes.addressof(word), (1 << 32) + 7)
+    assert not stops(cancellation)
+    word.value = 7
+    assert stops(cancellation)
+    assert not cancellation.is_cancelled
+    word.value = 8
+    cancellation.cancel()
+    assert stops(cancellation)
 
 
 def test_waits_are_as_long_as_they_may_be() -> None:

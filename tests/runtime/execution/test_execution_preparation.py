@@ -1,4 +1,4 @@
-"""What an execution takes before it computes: buffers and settings, and only then."""
+"""An execution takes buffers and settings before it computes, and only then."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is prepared for the shapes of inputs: little is compiled, and wrong shapes are ignored."""
+"""Little is compiled for ever new shapes of inputs, and wrong shapes in files are ignored."""
 
 import numpy as np
 import pytest

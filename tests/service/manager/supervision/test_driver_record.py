@@ -1,4 +1,4 @@
-"""What is told of a driver: its state, what has happened to it, and what its process reports."""
+"""A record of a driver tells its state, its past, and what its process reports."""
 
 import json
 import logging
