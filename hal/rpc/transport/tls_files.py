@@ -119,4 +119,7 @@ class TlsContent:
             whose: certificate it is, for the message.
         """
         if reason := self.own.untimely():
-            raise UnavailableDevice(f"the certificate of {whose}, {self.own.name!r}, {reason}")
+            raise UnavailableDevice(
+                f"the certificate of {whose}, {self.own.name!r}, {reason}; compare the clocks, or issue a new "
+                "one with: neurald cert issue"
+            )

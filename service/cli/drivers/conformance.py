@@ -11,6 +11,7 @@ from neurald.service.cli.options.output import JsonOption
 
 if TYPE_CHECKING:
     from neurald.service.conformance.report import SuiteRun
+    from neurald.service.inference.conformance.access import Access
 
 #: Maximum number of failures that are listed; `--json` has all of them.
 _MAX_LISTED = 20
@@ -34,8 +35,22 @@ def conformance(
         typer.Option(
             metavar="URL",
             help="Check a server of the V2 inference protocol instead, this one or another: "
-            "grpc://host:port or http://host:port.",
+            "grpc://host:port or http://host:port, or grpcs:// or https:// with TLS.",
             show_default=False,
+        ),
+    ] = None,
+    tls: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="The folder of a certificate for the server, as `neurald cert issue` makes it.",
+            show_default=False,
+        ),
+    ] = None,
+    auth_token_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="The file with the token that the server wants.", show_default=False
         ),
     ] = None,
     model: Annotated[
@@ -100,7 +115,7 @@ def conformance(
     if (device is None) == (service is None):
         raise typer.BadParameter("name what to check with either --device or --service")
     if service is not None:
-        _check_service(service, model, count, json=json)
+        _check_service(_access(service, auth_token_file, tls), model, count, json=json)
         return
     assert device is not None  # noqa: S101 - checked above
     import time
@@ -150,7 +165,16 @@ def conformance(
         raise typer.Exit(1)
 
 
-def _check_service(url: str, model: str, count: int, *, json: bool) -> None:
+def _access(url: str, token_file: Path | None, tls: Path | None) -> "Access":
+    from neurald.hal.rpc.transport.tls_files import TlsFiles
+    from neurald.service.cli.options.service import read_token
+    from neurald.service.inference.conformance.access import Access
+
+    token = "" if token_file is None else read_token(token_file)
+    return Access.of(url, token, None if tls is None else TlsFiles.in_folder(tls))
+
+
+def _check_service(access: "Access", model: str, count: int, *, json: bool) -> None:
     """Checks a server of the V2 protocol, and shows the results."""
     import msgspec
 
@@ -158,9 +182,9 @@ def _check_service(url: str, model: str, count: int, *, json: bool) -> None:
     from neurald.service.console.output import printable, progress, write_json, write_line, write_table
     from neurald.service.inference.conformance.suite import connect, run_checks
 
-    client = connect(url)
+    client = connect(access)
     try:
-        with progress(f"checking {url}", quiet=json) as bar:
+        with progress(f"checking {access.target}", quiet=json) as bar:
             results = list(run_checks(client, model, _MUTATIONS * count, bar.advance_to))
     finally:
         client.close()
@@ -176,7 +200,7 @@ def _check_service(url: str, model: str, count: int, *, json: bool) -> None:
             }
             for each in results
         ]
-        write_json(msgspec.to_builtins({"service": url, "passed": not failed, "checks": checks}))
+        write_json(msgspec.to_builtins({"service": access.url, "passed": not failed, "checks": checks}))
     else:
         write_table(
             ("checks", "outcome", "rule"),

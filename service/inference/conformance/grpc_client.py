@@ -7,6 +7,7 @@ from typing import Any, Final
 import grpc
 from google.protobuf.message import DecodeError
 
+from neurald.service.inference.conformance.access import Access
 from neurald.service.inference.conformance.client import (
     Counters,
     Inference,
@@ -26,21 +27,28 @@ class GrpcV2Client:
     """Implements `V2Client`.
 
     Args:
-        target: host and port.
+        access: the server.
+
+    Raises:
+        BadState: a file of a certificate cannot be read, or is not valid.
     """
 
     transport = "gRPC"
 
-    def __init__(self, target: str) -> None:
-        self._channel = grpc.insecure_channel(
-            target, options=(("grpc.max_receive_message_length", _MAX_BYTES),)
+    def __init__(self, access: Access) -> None:
+        options = (("grpc.max_receive_message_length", _MAX_BYTES),)
+        self._channel = (
+            grpc.secure_channel(access.target, access.credentials(), options)
+            if access.is_encrypted
+            else grpc.insecure_channel(access.target, options)
         )
+        self._metadata = tuple(access.headers.items())
 
     def _call(self, call_name: str, /, **fields: Any) -> Any:
         request = message_type(f"{call_name}Request")(**fields)
         call: Any = self._channel.unary_unary(f"/{SERVICE}/{call_name}")
         try:
-            data = call(request.SerializeToString(), timeout=_TIMEOUT_S)
+            data = call(request.SerializeToString(), timeout=_TIMEOUT_S, metadata=self._metadata)
         except grpc.RpcError as error:
             if error.code() is grpc.StatusCode.UNIMPLEMENTED:
                 raise Unavailable(f"the server does not have {call_name}") from None
@@ -116,7 +124,7 @@ class GrpcV2Client:
         """See `V2Client`."""
         call: Any = self._channel.unary_unary(f"/{SERVICE}/ModelInfer")
         try:
-            data = call(content, timeout=_TIMEOUT_S)
+            data = call(content, timeout=_TIMEOUT_S, metadata=self._metadata)
         except grpc.RpcError as error:
             refusal = _refusal(error)
             # Libraries of gRPC give this status to bytes that are not a message.
@@ -130,7 +138,9 @@ class GrpcV2Client:
         replies: list[Reply] = []
         kind = message_type("ModelStreamInferResponse")
         try:
-            for data in call(iter([self.encoded(each) for each in requests]), timeout=_TIMEOUT_S):
+            for data in call(
+                iter([self.encoded(each) for each in requests]), timeout=_TIMEOUT_S, metadata=self._metadata
+            ):
                 answer = kind.FromString(data)
                 if answer.error_message:
                     replies.append(Reply(status="ERROR", message=answer.error_message))

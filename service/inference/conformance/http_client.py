@@ -5,6 +5,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
+from neurald.service.inference.conformance.access import Access
 from neurald.service.inference.conformance.client import (
     Counters,
     Inference,
@@ -33,29 +34,40 @@ class HttpV2Client:
     """Implements `V2Client`.
 
     Args:
-        target: host and port.
+        access: the server.
+
+    Raises:
+        BadState: a file of a certificate cannot be read, or is not valid.
     """
 
     transport = "HTTP"
 
-    def __init__(self, target: str) -> None:
-        self._target = target
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._tls = access.tls_context() if access.is_encrypted else None
 
     def _ask(
         self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None
     ) -> tuple[int, bytes, str | None]:
-        connection = http.client.HTTPConnection(self._target, timeout=_TIMEOUT_S)
+        connection = self._connection()
         try:
-            connection.request(method, path, body, headers or {})
+            connection.request(method, path, body, {**self._access.headers, **(headers or {})})
             answer = connection.getresponse()
             return answer.status, answer.read(), answer.getheader(_LENGTH)
         finally:
             connection.close()
 
+    def _connection(self) -> http.client.HTTPConnection:
+        target = self._access.target
+        if self._tls is None:
+            return http.client.HTTPConnection(target, timeout=_TIMEOUT_S)
+        return http.client.HTTPSConnection(target, timeout=_TIMEOUT_S, context=self._tls)
+
     def _document(self, method: str, path: str, body: bytes | None = None) -> Any:
         status, content, _ = self._ask(method, path, body)
         if status != 200:
-            raise Unavailable(f"{method} {path}: {status}")
+            message = _refusal(status, content).message
+            raise Unavailable(f"{method} {path}: {status}{f': {message}' if message else ''}")
         return json.loads(content) if content else None
 
     def is_live(self) -> bool:

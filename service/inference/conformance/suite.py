@@ -5,26 +5,24 @@ from collections.abc import Callable, Iterator
 
 from neurald.hal.errors import BadData, UnavailableDevice
 from neurald.service.conformance.result import CheckResult, Outcome
+from neurald.service.inference.conformance.access import Access
 from neurald.service.inference.conformance.checks import CHECKS, CheckedServer, Violation
 from neurald.service.inference.conformance.client import Reply, Unavailable, V2Client
 
 
-def connect(url: str) -> V2Client:
-    """Returns a client for `grpc://host:port` or `http://host:port`.
+def connect(access: Access) -> V2Client:
+    """Returns a client of a server.
 
     Raises:
-        BadData: it is not such a URL.
+        BadState: a file of a certificate cannot be read, or is not valid.
     """
-    scheme, _, target = url.rstrip("/").partition("://")
-    if scheme not in ("grpc", "http") or not target or "/" in target:
-        raise BadData(f"{url!r} is not grpc://host:port or http://host:port")
-    if scheme == "grpc":
+    if access.protocol == "grpc":
         from neurald.service.inference.conformance.grpc_client import GrpcV2Client
 
-        return GrpcV2Client(target)
+        return GrpcV2Client(access)
     from neurald.service.inference.conformance.http_client import HttpV2Client
 
-    return HttpV2Client(target)
+    return HttpV2Client(access)
 
 
 def run_checks(
@@ -74,6 +72,10 @@ def _subject(client: V2Client, model: str, mutations: int) -> CheckedServer:
     except (Unavailable, OSError) as error:
         raise UnavailableDevice(f"the server does not answer: {error}") from None
     if isinstance(offer, Reply):
+        if offer.status != "NOT_FOUND":
+            raise UnavailableDevice(
+                f"the server does not describe the model {model!r}: {offer.status}: {offer.message}"
+            )
         raise BadData(f"the server has no model {model!r}: {offer.status}: {offer.message}")
     if not offer.inputs:
         raise BadData(f"the model {model!r} has no inputs, so requests cannot be checked")

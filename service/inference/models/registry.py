@@ -254,6 +254,9 @@ class Registry:
 
     async def load_all(self, names: tuple[str, ...] | None) -> None:
         """Loads models, by default all of the repository; logs each that cannot be loaded."""
+        if names is None:
+            for file, reason in self._repository.unserved():
+                logger.warning("the file %s is no model: %s", quoted(file), reason)
         wanted = tuple(self._repository.models()) if names is None else names
         self._demanded.update(wanted)
         await asyncio.gather(*map(self._attempt, wanted))

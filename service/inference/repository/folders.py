@@ -36,6 +36,7 @@ CONFIG_FILE: Final = "config.pbtxt"
 DEFAULT_FILE: Final = "model.tflite"
 _SUFFIX: Final = ".tflite"
 _NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
+_NAMES: Final = "a model's name has up to 128 letters, digits, '_', '-' and '.'"
 _VERSION: Final = re.compile(r"[1-9][0-9]{0,17}")
 _MAX_CONFIG_BYTES: Final = 1 << 20
 #: How many entries of a folder are read.
@@ -107,6 +108,22 @@ class Repository:
                         found[model] = self.find(model)
         return found
 
+    def unserved(self) -> Iterator[tuple[str, str]]:
+        """Yields the names of `.tflite` files in the folders that are no models, and why."""
+        for root in self._roots:
+            for name in _entries(root):
+                model = name.removesuffix(_SUFFIX)
+                if model == name:
+                    continue
+                if not _NAME.fullmatch(model):
+                    yield name, _NAMES
+                    continue
+                try:
+                    os.close(open_beneath(root, name, os.O_RDONLY))
+                except OSError as error:
+                    leaves = error.errno in (errno.EXDEV, errno.ELOOP)
+                    yield name, "it leads out of the repository" if leaves else str(error.strerror)
+
     def states(self) -> dict[str, object]:
         """Returns the models that are there, each with what differs when one of its files does.
 
@@ -124,9 +141,7 @@ class Repository:
             ServiceError: there is none of this name.
         """
         if not _NAME.fullmatch(name):
-            raise not_polled(
-                name, "a model's name has up to 128 letters, digits, '_', '-' and '.'", Status.INVALID
-            )
+            raise not_polled(name, _NAMES, Status.INVALID)
         reason = "there is no such model"
         places: list[Found] = []
         for root in self._roots:
@@ -233,6 +248,11 @@ class Repository:
             )
         try:
             return open_beneath(found.root, path, os.O_RDONLY)
+        except FileNotFoundError:
+            other = "" if file_name else f"; {CONFIG_FILE} has the name of another in default_model_filename"
+            raise ServiceError(
+                Status.NOT_FOUND, f"version {version} of the model {found.name} has no file {path}{other}"
+            ) from None
         except OSError as error:
             raise _unreadable(found, f"version {version}", error) from None
 
@@ -278,9 +298,7 @@ def given_files(name: str, files: Mapping[str, bytes], config_json: str | None) 
         ServiceError: a path is none of a model's files, or the configuration is missing.
     """
     if not _NAME.fullmatch(name):
-        raise not_polled(
-            name, "a model's name has up to 128 letters, digits, '_', '-' and '.'", Status.INVALID
-        )
+        raise not_polled(name, _NAMES, Status.INVALID)
     if config_json is None:
         raise not_polled(name, "files need a configuration, in the parameter config", Status.INVALID)
     versions: set[int] = set()

@@ -16,6 +16,7 @@ from support.inference.serving import Serving
 
 from neurald.hal.errors import BadData, UnavailableDevice
 from neurald.service.conformance.result import Outcome
+from neurald.service.inference.conformance.access import Access
 from neurald.service.inference.conformance.client import Inference, Reply
 from neurald.service.inference.conformance.grpc_client import GrpcV2Client
 from neurald.service.inference.conformance.http_client import HttpV2Client
@@ -46,7 +47,7 @@ def url(serving: Serving, scheme: str) -> str:
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.sampled(4)
 def test_this_service_passes(serving: Serving, scheme: str, model: str) -> None:
-    client = connect(url(serving, scheme))
+    client = connect(Access.of(url(serving, scheme)))
     results = list(run_checks(client, model, 60))
     client.close()
     assert [(each.label, each.detail) for each in results if each.outcome is Outcome.FAILED] == []
@@ -60,8 +61,8 @@ def test_this_service_passes(serving: Serving, scheme: str, model: str) -> None:
 class Misbehaving(GrpcV2Client):
     """Changes the answers of a server."""
 
-    def __init__(self, target: str, change: Callable[[Inference, Reply], Reply]) -> None:
-        super().__init__(target)
+    def __init__(self, access: Access, change: Callable[[Inference, Reply], Reply]) -> None:
+        super().__init__(access)
         self._change = change
 
     def infer(self, request: Inference) -> Reply:
@@ -103,7 +104,7 @@ def short(request: Inference, reply: Reply) -> Reply:
     ],
 )
 def test_faults_are_found(serving: Serving, change: Any, check: str) -> None:
-    client = Misbehaving(serving.grpc, change)
+    client = Misbehaving(Access.of(url(serving, "grpc")), change)
     failed = {each.label for each in run_checks(client, "pair", 0) if each.outcome is Outcome.FAILED}
     client.close()
     assert check in failed
@@ -123,7 +124,7 @@ def test_statuses_of_what_is_no_message_are_those_of_the_library() -> None:
     )
     server = grpc.server(ThreadPoolExecutor(1))
     server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, {"ModelInfer": handler})])
-    client = GrpcV2Client(f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}")
+    client = GrpcV2Client(Access.of(f"grpc://127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"))
     server.start()
     assert client.send_raw(GARBAGE, "").status == "INVALID_ARGUMENT"
     assert client.infer(request).status == "INTERNAL"
@@ -154,7 +155,10 @@ def test_an_error_of_http_has_a_text(status: int, body: bytes, expected: str) ->
     server = HTTPServer(("127.0.0.1", 0), Answer)
     thread = threading.Thread(target=server.handle_request)
     thread.start()
-    assert HttpV2Client(f"127.0.0.1:{server.server_port}").send_raw(GARBAGE, "a").status == expected
+    assert (
+        HttpV2Client(Access.of(f"http://127.0.0.1:{server.server_port}")).send_raw(GARBAGE, "a").status
+        == expected
+    )
     thread.join()
     server.server_close()
 
@@ -179,7 +183,7 @@ def test_the_command(serving: Serving) -> None:
 def test_what_is_no_server_is_an_error() -> None:
     for text in ("localhost:8001", "ftp://a:1", "grpc://", "http://a:1/v2"):
         with pytest.raises(BadData):
-            connect(text)
+            Access.of(text)
     for text in ("grpc://127.0.0.1:1", "http://127.0.0.1:1"):
         with pytest.raises(UnavailableDevice):
-            list(run_checks(connect(text), "", 0))
+            list(run_checks(connect(Access.of(text)), "", 0))

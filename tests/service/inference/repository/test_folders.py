@@ -71,6 +71,31 @@ def test_folders_without_versions_and_configuration_are_no_models(repository: Re
     assert caught.value.status is Status.NOT_FOUND
 
 
+def test_files_that_are_no_models_are_named(repository: Repository, root: Path) -> None:
+    assert list(repository.unserved()) == []
+    (root / "with space.tflite").write_bytes(b"one")
+    (root / "within.tflite").symlink_to("plain.tflite")
+    (root / "away.tflite").symlink_to("../secret.tflite")
+    (root / "absolute.tflite").symlink_to("/etc/passwd")
+    (root / "broken.tflite").symlink_to("gone.tflite")
+    outside = "it leads out of the repository"
+    assert dict(repository.unserved()) == {
+        "absolute.tflite": outside,
+        "away.tflite": outside,
+        "broken.tflite": "No such file or directory",
+        "with space.tflite": "a model's name has up to 128 letters, digits, '_', '-' and '.'",
+    }
+    assert repository.models().keys() == {"a", "b", "plain", "within"}
+
+
+def test_a_version_without_its_file_is_an_error(repository: Repository) -> None:
+    found = repository.find("a")
+    with pytest.raises(ServiceError, match=r"has no file a/3/model\.tflite; config\.pbtxt has the name"):
+        repository.open_model(found, 3, "")
+    with pytest.raises(ServiceError, match=r"has no file a/3/none\.tflite$"):
+        repository.open_model(found, 3, "none.tflite")
+
+
 @pytest.mark.parametrize(
     "name", ["", ".", "..", "../secret", "/etc/passwd", "a/1", "a\0b", "ü", "x" * 129, ".hidden", "a\n"]
 )
