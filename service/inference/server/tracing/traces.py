@@ -10,13 +10,16 @@ import math
 import os
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import numpy as np
 
+from neurald.hal.errors import BadState
 from neurald.hal.lanes.byte_strings import decode_byte_strings
 from neurald.hal.lanes.packets import BYTES, type_named
+from neurald.hal.process.rate_limited_logger import RateLimitedLogger
 from neurald.service.inference.models.job import JobOutput, RunRecord
 from neurald.service.inference.protocol.element_types import datatype_of, kind_of_datatype
 from neurald.service.inference.protocol.tensors import InferenceRequest
@@ -36,6 +39,8 @@ _MAX_TENSOR_BYTES: Final = 1 << 20
 _MAX_LOGGED_BYTES: Final = 1 << 14
 #: The most text of the parameters of a request in a trace.
 _MAX_PARAMETER_BYTES: Final = 1 << 12
+#: Closes the array of a file.
+_END: Final = b"]\n"
 _ENCODER: Final = msgspec.json.Encoder()
 
 
@@ -142,6 +147,9 @@ class RequestTraces:
 
     Args:
         configuration: what the operator has chosen. Without a file, traces are lines of the log.
+
+    Raises:
+        BadState: there cannot be such a file.
     """
 
     def __init__(self, configuration: TraceConfiguration) -> None:
@@ -155,6 +163,9 @@ class RequestTraces:
         self._files = 0
         self._written = 0
         self._is_full = False
+        self._warnings = RateLimitedLogger(logger)
+        if self._file:
+            _require_writable(Path(self._file))
 
     def begin(self, request: InferenceRequest, version: int) -> RequestTrace | None:
         """Returns the trace of a request that begins; None if it is not traced."""
@@ -190,7 +201,7 @@ class RequestTraces:
 
     def _write(self, name: str) -> None:
         """Writes what waits to a file, if there is room."""
-        content = b",\n".join(self._waiting) + b"]\n"
+        content = b",\n".join(self._waiting) + _END
         self._waiting.clear()
         self._waiting_bytes = 0
         if self._files >= _MAX_FILES or self._written + len(content) > _MAX_BYTES:
@@ -199,26 +210,57 @@ class RequestTraces:
         try:
             self._append(name, content)
         except OSError as error:
-            logger.warning("a trace cannot be written: %s", error.strerror or error)
+            self._warnings.warning(
+                "the trace file %s cannot be written, so traces are lost: %s", name, error.strerror or error
+            )
 
     def _append(self, name: str, content: bytes) -> None:
         """Writes entries in front of the bracket that closes the array."""
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        with os.fdopen(os.open(name, flags, 0o600), "r+b") as file:
-            size = file.seek(0, os.SEEK_END)
+        descriptor = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            size = os.fstat(descriptor).st_size
             if size + len(content) > _MAX_FILE_BYTES:
                 self._refuse(f"the file of traces has {size} bytes")
                 return
+            at, opening = (0, b"[") if size < len(_END) else (size - len(_END), b",\n")
+            try:
+                _write_at(descriptor, opening + content, at)
+            except OSError:
+                # The array stays whole: what was written is removed again.
+                if at:
+                    _write_at(descriptor, _END, at)
+                os.ftruncate(descriptor, size)
+                raise
             self._written += len(content)
-            if size < 2:
-                file.seek(0)
-                file.write(b"[" + content)
-            else:
-                file.seek(size - 2)
-                file.write(b",\n" + content)
+        finally:
+            os.close(descriptor)
 
     def _refuse(self, reason: str) -> None:
         """Says once that traces are dropped."""
         if not self._is_full:
             self._is_full = True
             logger.warning("%s; no more are written", reason)
+
+
+def _write_at(descriptor: int, content: bytes, at: int) -> None:
+    """Writes to a file at a position."""
+    left = memoryview(content)
+    while left:
+        count = os.pwrite(descriptor, left, at)
+        left, at = left[count:], at + count
+
+
+def _require_writable(file: Path) -> None:
+    """Raises BadState unless there can be a file of traces of this name."""
+    folder = file.absolute().parent
+    if not folder.is_dir():
+        reason = f"there is no folder {folder}"
+    elif file.is_dir():
+        reason = "it is a folder"
+    elif not os.access(folder, os.W_OK | os.X_OK):
+        reason = f"the folder {folder} cannot be written to"
+    else:
+        return
+    raise BadState(
+        f"the trace file {file} cannot be written: {reason}; choose another with --trace-config file=FILE"
+    )

@@ -1,6 +1,8 @@
 """Traces of requests: when they are written, and what they say."""
 
+import errno
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from support.inference import zoo
 from support.inference.serving import Serving
 from support.waiting import wait_until
 
+from neurald.hal.errors import BadState
 from neurald.service.inference.protocol.tensors import Bytes, InferenceRequest, InputTensor
 from neurald.service.inference.server.tracing import traces
 from neurald.service.inference.server.tracing.traces import RequestTraces
@@ -116,10 +119,14 @@ def requested(*tensors: bytes) -> InferenceRequest:
 def traced(file: str, count: int, *tensors: bytes, **named: int) -> RequestTraces:
     found = RequestTraces(TraceConfiguration(file=file, level="TENSORS", rate=1, **named))
     for _ in range(count):
-        trace = found.begin(requested(*tensors), 1)
-        assert trace is not None
-        found.end(trace)
+        trace_one(found, *tensors)
     return found
+
+
+def trace_one(found: RequestTraces, *tensors: bytes) -> None:
+    trace = found.begin(requested(*tensors), 1)
+    assert trace is not None
+    found.end(trace)
 
 
 def test_what_waits_for_a_file_is_bounded(tmp_path: Path) -> None:
@@ -142,6 +149,42 @@ def test_all_files_are_bounded(
     assert json.loads((tmp_path / "b").read_text())
     said = [each.getMessage() for each in caplog.records]
     assert [each.endswith(" bytes; no more are written") for each in said] == [True, True]
+
+
+def test_files_stay_whole_on_a_full_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    room, write = 1000, os.pwrite
+
+    def write_at(descriptor: int, content: memoryview | bytes, at: int) -> int:
+        if at >= room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(descriptor, content[: room - at], at)
+
+    monkeypatch.setattr(os, "pwrite", write_at)
+    found = traced(str(tmp_path / "t"), 50)
+    before = len(entries(tmp_path / "t"))
+    assert 500 < (tmp_path / "t").stat().st_size <= room
+    # One line says so, and not one for each request.
+    (line,) = [each.getMessage() for each in caplog.records]
+    assert (
+        line
+        == f"the trace file {tmp_path / 't'} cannot be written, so traces are lost: No space left on device"
+    )
+    room = 10_000
+    trace_one(found)
+    assert len(entries(tmp_path / "t")) > before
+    # The first write to a new file fails as well.
+    room = 10
+    traced(str(tmp_path / "new"), 1)
+    assert (tmp_path / "new").read_bytes() == b""
+
+
+def test_files_that_cannot_be_are_refused_at_the_start(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    for name, reason in (("none/trace.json", "there is no folder"), ("folder", "it is a folder")):
+        with pytest.raises(BadState, match=f"cannot be written: {reason}"):
+            RequestTraces(TraceConfiguration(file=str(tmp_path / name)))
 
 
 def test_tensors_of_a_trace_are_bounded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
