@@ -11,7 +11,7 @@ from neurald.service.cli.options.output import JsonOption
 
 if TYPE_CHECKING:
     from neurald.service.conformance.report import SuiteRun
-    from neurald.service.inference.conformance.access import Access
+    from neurald.service.inference.conformance.server_access import ServerAccess
 
 #: Maximum number of failures that are listed; `--json` has all of them.
 _MAX_LISTED = 20
@@ -165,16 +165,16 @@ def conformance(
         raise typer.Exit(1)
 
 
-def _access(url: str, token_file: Path | None, tls: Path | None) -> "Access":
+def _access(url: str, token_file: Path | None, tls: Path | None) -> "ServerAccess":
     from neurald.hal.rpc.transport.tls_files import TlsFiles
     from neurald.service.cli.options.service import read_token
-    from neurald.service.inference.conformance.access import Access
+    from neurald.service.inference.conformance.server_access import ServerAccess
 
     token = "" if token_file is None else read_token(token_file)
-    return Access.of(url, token, None if tls is None else TlsFiles.in_folder(tls))
+    return ServerAccess.of(url, token, None if tls is None else TlsFiles.in_folder(tls))
 
 
-def _check_service(access: "Access", model: str, count: int, *, json: bool) -> None:
+def _check_service(access: "ServerAccess", model: str, count: int, *, json: bool) -> None:
     """Checks a server of the V2 protocol, and shows the results."""
     import msgspec
 

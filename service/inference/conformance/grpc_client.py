@@ -7,7 +7,6 @@ from typing import Any, Final
 import grpc
 from google.protobuf.message import DecodeError
 
-from neurald.service.inference.conformance.access import Access
 from neurald.service.inference.conformance.client import (
     Counters,
     Inference,
@@ -16,6 +15,7 @@ from neurald.service.inference.conformance.client import (
     Reply,
     Unavailable,
 )
+from neurald.service.inference.conformance.server_access import ServerAccess
 from neurald.service.inference.protocol.element_types import content_field
 from neurald.service.inference.protocol.messages import SERVICE, message_type
 
@@ -35,7 +35,7 @@ class GrpcV2Client:
 
     transport = "gRPC"
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: ServerAccess) -> None:
         options = (("grpc.max_receive_message_length", _MAX_BYTES),)
         self._channel = (
             grpc.secure_channel(access.target, access.credentials(), options)

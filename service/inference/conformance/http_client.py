@@ -5,7 +5,6 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
-from neurald.service.inference.conformance.access import Access
 from neurald.service.inference.conformance.client import (
     Counters,
     Inference,
@@ -14,6 +13,7 @@ from neurald.service.inference.conformance.client import (
     Reply,
     Unavailable,
 )
+from neurald.service.inference.conformance.server_access import ServerAccess
 
 _TIMEOUT_S: Final = 60.0
 _LENGTH: Final = "Inference-Header-Content-Length"
@@ -42,7 +42,7 @@ class HttpV2Client:
 
     transport = "HTTP"
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: ServerAccess) -> None:
         self._access = access
         self._tls = access.tls_context() if access.is_encrypted else None
 

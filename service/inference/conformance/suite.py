@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator
 
 from neurald.hal.errors import BadData, UnavailableDevice
 from neurald.service.conformance.result import CheckResult, Outcome
-from neurald.service.inference.conformance.access import Access
 from neurald.service.inference.conformance.checks import CHECKS, CheckedServer, Violation
 from neurald.service.inference.conformance.client import Reply, Unavailable, V2Client
+from neurald.service.inference.conformance.server_access import ServerAccess
 
 
-def connect(access: Access) -> V2Client:
+def connect(access: ServerAccess) -> V2Client:
     """Returns a client of a server.
 
     Raises:

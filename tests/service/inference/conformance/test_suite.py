@@ -16,10 +16,10 @@ from support.inference.serving import Serving
 
 from neurald.hal.errors import BadData, UnavailableDevice
 from neurald.service.conformance.result import Outcome
-from neurald.service.inference.conformance.access import Access
 from neurald.service.inference.conformance.client import Inference, Reply
 from neurald.service.inference.conformance.grpc_client import GrpcV2Client
 from neurald.service.inference.conformance.http_client import HttpV2Client
+from neurald.service.inference.conformance.server_access import ServerAccess
 from neurald.service.inference.conformance.suite import connect, run_checks
 from neurald.service.inference.protocol.messages import SERVICE, message_type
 
@@ -47,7 +47,7 @@ def url(serving: Serving, scheme: str) -> str:
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.sampled(4)
 def test_this_service_passes(serving: Serving, scheme: str, model: str) -> None:
-    client = connect(Access.of(url(serving, scheme)))
+    client = connect(ServerAccess.of(url(serving, scheme)))
     results = list(run_checks(client, model, 60))
     client.close()
     assert [(each.label, each.detail) for each in results if each.outcome is Outcome.FAILED] == []
@@ -61,7 +61,7 @@ def test_this_service_passes(serving: Serving, scheme: str, model: str) -> None:
 class Misbehaving(GrpcV2Client):
     """Changes the answers of a server."""
 
-    def __init__(self, access: Access, change: Callable[[Inference, Reply], Reply]) -> None:
+    def __init__(self, access: ServerAccess, change: Callable[[Inference, Reply], Reply]) -> None:
         super().__init__(access)
         self._change = change
 
@@ -104,7 +104,7 @@ def short(request: Inference, reply: Reply) -> Reply:
     ],
 )
 def test_faults_are_found(serving: Serving, change: Any, check: str) -> None:
-    client = Misbehaving(Access.of(url(serving, "grpc")), change)
+    client = Misbehaving(ServerAccess.of(url(serving, "grpc")), change)
     failed = {each.label for each in run_checks(client, "pair", 0) if each.outcome is Outcome.FAILED}
     client.close()
     assert check in failed
@@ -124,7 +124,7 @@ def test_statuses_of_what_is_no_message_are_those_of_the_library() -> None:
     )
     server = grpc.server(ThreadPoolExecutor(1))
     server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, {"ModelInfer": handler})])
-    client = GrpcV2Client(Access.of(f"grpc://127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"))
+    client = GrpcV2Client(ServerAccess.of(f"grpc://127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"))
     server.start()
     assert client.send_raw(GARBAGE, "").status == "INVALID_ARGUMENT"
     assert client.infer(request).status == "INTERNAL"
@@ -156,7 +156,7 @@ def test_an_error_of_http_has_a_text(status: int, body: bytes, expected: str) ->
     thread = threading.Thread(target=server.handle_request)
     thread.start()
     assert (
-        HttpV2Client(Access.of(f"http://127.0.0.1:{server.server_port}")).send_raw(GARBAGE, "a").status
+        HttpV2Client(ServerAccess.of(f"http://127.0.0.1:{server.server_port}")).send_raw(GARBAGE, "a").status
         == expected
     )
     thread.join()
@@ -183,7 +183,7 @@ def test_the_command(serving: Serving) -> None:
 def test_what_is_no_server_is_an_error() -> None:
     for text in ("localhost:8001", "ftp://a:1", "grpc://", "http://a:1/v2"):
         with pytest.raises(BadData):
-            Access.of(text)
+            ServerAccess.of(text)
     for text in ("grpc://127.0.0.1:1", "http://127.0.0.1:1"):
         with pytest.raises(UnavailableDevice):
-            list(run_checks(connect(Access.of(text)), "", 0))
+            list(run_checks(connect(ServerAccess.of(text)), "", 0))

@@ -21,7 +21,7 @@ _SCHEMES: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
+class ServerAccess:
     """A server, and what it knows its clients by.
 
     Attributes:

@@ -12,7 +12,7 @@ from support.inference.serving import Serving
 from neurald.hal.errors import BadData, UnavailableDevice
 from neurald.hal.rpc.transport.tls_files import TlsFiles
 from neurald.service.conformance.result import Outcome
-from neurald.service.inference.conformance.access import Access
+from neurald.service.inference.conformance.server_access import ServerAccess
 from neurald.service.inference.conformance.suite import connect, run_checks
 
 pytest.importorskip("cryptography", reason="the extra [tls] is not installed")
@@ -45,7 +45,7 @@ def encrypted(repository: Path, tls: tuple[TlsFiles, TlsFiles]) -> Iterator[Serv
         yield serving.wait_ready()
 
 
-def failed(access: Access) -> list[str]:
+def failed(access: ServerAccess) -> list[str]:
     client = connect(access)
     try:
         results = list(run_checks(client, "pair", 20))
@@ -59,12 +59,12 @@ def test_a_service_that_wants_certificates_passes(
     encrypted: Serving, tls: tuple[TlsFiles, TlsFiles], scheme: str
 ) -> None:
     target = encrypted.grpc if scheme == "grpcs" else encrypted.http
-    access = Access.of(f"{scheme}://{target}", tls=tls[1])
+    access = ServerAccess.of(f"{scheme}://{target}", tls=tls[1])
     assert access.url == f"{scheme}://{target}"
     assert failed(access) == []
     # Nobody whose authority is not known is believed, nor anybody without a certificate.
     with pytest.raises(UnavailableDevice):
-        failed(Access.of(f"{scheme}://{target}"))
+        failed(ServerAccess.of(f"{scheme}://{target}"))
 
 
 @pytest.mark.parametrize("scheme", ["grpc", "http"])
@@ -75,9 +75,9 @@ def test_a_service_that_wants_a_token_passes(repository: Path, tmp_path: Path, s
     with Serving(repository, token=TOKEN) as serving:
         serving.wait_ready()
         url = f"{scheme}://{serving.grpc if scheme == 'grpc' else serving.http}"
-        assert failed(Access.of(url, TOKEN)) == []
+        assert failed(ServerAccess.of(url, TOKEN)) == []
         with pytest.raises(UnavailableDevice, match="Bearer TOKEN"):
-            failed(Access.of(url, "another"))
+            failed(ServerAccess.of(url, "another"))
         arguments = ["conformance", "--service", url, "--count", "0", "--auth-token-file", str(secret)]
         found = run_command(arguments, bare_environment(), timeout_s=120)
         assert found.returncode == 0, found.stderr
@@ -86,9 +86,9 @@ def test_a_service_that_wants_a_token_passes(repository: Path, tmp_path: Path, s
 def test_urls_and_secrets_that_do_not_fit_are_refused(tls: tuple[TlsFiles, TlsFiles]) -> None:
     for url in ("ftp://host:1", "grpc://", "http://host/path", "host:1"):
         with pytest.raises(BadData, match="is not grpc://host:port"):
-            Access.of(url)
+            ServerAccess.of(url)
     with pytest.raises(BadData, match="https://host:1 is with it"):
-        Access.of("http://host:1", tls=tls[1])
+        ServerAccess.of("http://host:1", tls=tls[1])
     with pytest.raises(BadData, match="without encryption; use grpcs://host:1"):
-        Access.of("grpc://host:1", TOKEN)
-    assert not Access.of("https://host:1").headers
+        ServerAccess.of("grpc://host:1", TOKEN)
+    assert not ServerAccess.of("https://host:1").headers
