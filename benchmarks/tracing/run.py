@@ -8,12 +8,13 @@ this host through shared memory, and by one at 127.0.0.1 over gRPC. The less a m
 larger is the share of what is recorded. `--only` selects calls whose names contain one of the
 texts.
 
-A round makes the calls of each kind for some milliseconds, without and with a trace, in an order
-that changes from round to round. The median of a kind's times per call counts for each, and for
-what is added the median of the differences of rounds. What a trace does at its begin and at its end
-is not part of the times; nor are the first 200 calls of a trace and after it, or those of 20 ms, in
-which the interpreter specialises code for the methods that were replaced. The last column says from
-what time of a call on this is 2 % or less.
+A round makes the calls of each kind for some milliseconds, 20 of them at least, without and with a
+trace, in an order that changes from round to round. The median of a kind's times per call counts
+for each, and for what is added the median of the differences of rounds. What a trace does at its
+begin and at its end is not part of the times; nor are the first 200 calls of a trace and after it,
+or those of 20 ms, in which the interpreter specialises code for the methods that were replaced. A
+trace of nothing precedes the calls without one, so that both begin with code that is specialised as
+little. The last column says from what time of a call on this is 2 % or less.
 """
 
 import argparse
@@ -36,7 +37,7 @@ from result_file import Cell, Column, Table, write_run
 
 _IMAGE = np.zeros((1, 8, 8, 1), np.uint8)
 #: How long calls are made at a time, and how often at least.
-_BLOCK_S, _LEAST_CALLS = 0.004, 3
+_BLOCK_S, _LEAST_CALLS = 0.004, 20
 #: What a trace may add.
 _LIMIT = 0.02
 #: How many calls warm up, and for how long at most.
@@ -99,6 +100,15 @@ def warm_up(call: Call) -> None:
             return
 
 
+def untraced(call: Call, count: int) -> float:
+    """Returns how long a call takes while no trace is taken; see `per_call`."""
+    with nd.trace():
+        pass
+    # What ran in a trace gets ready again.
+    warm_up(call)
+    return per_call(call, count)
+
+
 def traced(call: Call, count: int) -> float:
     """Returns how long a call takes while a trace is taken; see `per_call`."""
     with nd.trace():
@@ -124,9 +134,7 @@ def measured(call: Call, rounds: int, end_s: float) -> tuple[float, float, float
             break
         if number % 2:
             with_trace.append(traced(call, count))
-        # What ran in a trace gets ready again.
-        warm_up(call)
-        without.append(per_call(call, count))
+        without.append(untraced(call, count))
         if not number % 2:
             with_trace.append(traced(call, count))
     added = statistics.median(b - a for a, b in zip(without, with_trace, strict=True))

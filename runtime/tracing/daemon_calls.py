@@ -60,6 +60,22 @@ class RingCalls:
             stamps = note or self._end.stamps()
             yield from _stamped_spans(stamps, self._number, self._submitted, end, thread, call, self._details)
 
+    def exchanged(self, start: int, end: int, thread: int, call: int, note: bytes) -> Iterator[Span]:
+        """Makes the spans of a submission and the wait for its end, and of what the daemon did."""
+        own = partial(Span, process=self._recorder.process, thread=thread, call=call)
+        details = {"exchange": self._recorder.next_exchange()}
+        self._waiting = 0
+        # Without a note it has failed, and what is left may be of a run before.
+        stamps = note or self._end.stamps()
+        done = tuple(_stamped_spans(stamps, self._number, start, end, thread, call, details))
+        if done:
+            seen = done[0].start_ns
+            yield own("submit to the ring", "device", start, seen, details=details)
+            yield own("wait for the daemon", "device", seen, end)
+        else:
+            yield own("submit and wait for the daemon", "device", start, end, details=details)
+        yield from done
+
     def ran(self, start: int, end: int, thread: int, call: int, note: bytes) -> Iterator[Span]:
         """Makes the spans of a run in the process of a served model; see `ExpandCall`."""
         details = {"exchange": self._recorder.next_exchange()}
@@ -101,6 +117,8 @@ def _ring_calls(
     return replace
 
 
+#: Records that a `RingPeer` puts a request into its ring and waits for the daemon.
+EXCHANGED: Final = _ring_calls(lambda ring: ring.exchanged, key="_ring")
 #: Records that a request is put into the ring of a `RingPeer`.
 SUBMITTED: Final = _ring_calls(lambda ring: ring.submitted, has_stamps=False, key="_ring")
 #: Records the wait of a `RingPeer` for the daemon, and what the daemon did meanwhile.

@@ -217,8 +217,8 @@ class Ring:
 
     def run(self, bound: RingRequest, options: ExecuteOptions) -> ExecutionResult:
         """Runs a request and copies its outputs back; see `submit`."""
-        self.submit(bound, options)
-        return self._finished(bound, self._result(bound.sent, options))
+        completed = self._peer.exchange(self._submission(bound, options), bound.sent.outputs, options)
+        return self._finished(bound, self._noted(bound.sent, options, *completed))
 
     def submit(self, bound: RingRequest, options: ExecuteOptions) -> None:
         """Starts to run a request; `finish` follows.
@@ -230,14 +230,16 @@ class Ring:
         Raises:
             Error: see `PreparedModel.execute`.
         """
+        self._peer.submit(self._submission(bound, options), bound.sent.outputs)
+
+    def _submission(self, bound: RingRequest, options: ExecuteOptions) -> bytes:
+        """Returns what the daemon is told of a request that is about to be submitted; see `submit`."""
         sent = bound.sent
         left_s = _left_s(options.deadline_s)
         if options.cancellation is not None:
             options.cancellation.require_not_cancelled("before the call was made")
         self._under_way = sent
-        self._peer.submit(
-            SUBMISSION.pack(sent.number, options.measure, left_s, options.loop_timeout_s), sent.outputs
-        )
+        return SUBMISSION.pack(sent.number, options.measure, left_s, options.loop_timeout_s)
 
     def finish(
         self, bound: RingRequest, options: ExecuteOptions, timeout_s: float | None

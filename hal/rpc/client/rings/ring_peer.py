@@ -214,10 +214,25 @@ class RingPeer:
         Raises:
             DeadObject: the ring has ended.
         """
+        self._put(submission, outputs)
+
+    def _put(self, submission: bytes, outputs: int) -> None:
         self.require_open()
         self._outputs, self._outcome = outputs, None
         _under_way.add(id(self))
         self._ring.put(submission)
+
+    def exchange(
+        self, submission: bytes, outputs: int, options: ExecuteOptions
+    ) -> tuple[Timing, RingOutcome | None]:
+        """Makes the daemon run a request, and waits for its end; see `submit` and `complete`.
+
+        Args:
+            submission, outputs: as for `submit`.
+            options: the options of the execution.
+        """
+        self._put(submission, outputs)
+        return _required(self._taken(options, _FOREVER_S))
 
     def repeat_submission(self) -> None:
         """Tells the daemon of the last submission again, see `RingEnd.repeat_put`."""
@@ -305,13 +320,16 @@ class RingPeer:
             DeadObject: the daemon is gone.
             OpFailed: the daemon broke the protocol.
         """
-        completed = self._completed(options, _FOREVER_S)
-        if completed is None:
-            raise OpFailed("the wait for an execution has ended too early")
-        return completed
+        return _required(self._completed(options, _FOREVER_S))
 
     def _completed(self, options: ExecuteOptions, until_s: float) -> tuple[Timing, RingOutcome | None] | None:
-        """Implements `complete`; returns None if the execution is still under way at `until_s`."""
+        """Implements `complete`; returns None if the execution is still under way at `until_s`.
+
+        Traces replace this method, `submit` and `exchange`, which does what both do.
+        """
+        return self._taken(options, until_s)
+
+    def _taken(self, options: ExecuteOptions, until_s: float) -> tuple[Timing, RingOutcome | None] | None:
         try:
             started = time.perf_counter()
             if not self._ring.spin(len(_under_way)) and not self._ended(options, until_s):
@@ -479,6 +497,17 @@ class RingPeer:
         self._is_over = True
         self.shut_down()
         return error
+
+
+def _required(completed: tuple[Timing, RingOutcome | None] | None) -> tuple[Timing, RingOutcome | None]:
+    """Returns the end of an execution for which a thread has waited without a limit.
+
+    Raises:
+        OpFailed: the wait has ended before that.
+    """
+    if completed is None:
+        raise OpFailed("the wait for an execution has ended too early")
+    return completed
 
 
 def _release(connection: socket.socket, identity: int) -> None:
