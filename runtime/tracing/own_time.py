@@ -38,6 +38,7 @@ _WHOLE: Final[Mapping[str, str]] = {
     "get_tensor": "copy the value",
     "allocate_tensors": "find that all is allocated",
     "run": "check the inputs",
+    "start to compute": "bind the arguments",
 }
 
 

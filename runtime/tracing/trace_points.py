@@ -123,7 +123,6 @@ TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
             "execute",
             recorded("step", "run the steps"),
         ),
-        (_EXECUTION, "", "start_submitted", recorded("step", "submit the execution")),
         (_EXECUTION, "", "start_fenced", recorded("step", "launch the execution")),
         (_FENCED, "", "start_thread", handed_over("compute in the background")),
         (_FENCED, "", "_wait_for", recorded("step", "wait for the dependencies")),

@@ -15,23 +15,57 @@ from neurald.hal.rpc.transport.call_times import TRACE_KEY, PhaseTuple, encode_t
 _R = TypeVar("_R")
 
 
+class _Noted:
+    """What is noted of a call, or of a request of one that stays open. A context manager.
+
+    Args:
+        arrived_ns: when it arrived.
+        is_request: whether it is such a request.
+
+    Attributes:
+        is_request: see above.
+        phases: its phases so far.
+    """
+
+    __slots__ = ("_arrived_ns", "is_request", "phases")
+
+    def __init__(self, arrived_ns: int, *, is_request: bool) -> None:
+        self._arrived_ns = arrived_ns
+        self.is_request = is_request
+        self.phases: list[PhaseTuple] = []
+
+    def __enter__(self) -> None:
+        _thread.noted = self
+
+    def __exit__(self, *error: object) -> None:
+        _thread.noted = None
+
+    def times(self) -> bytes:
+        """Returns the times so far."""
+        return encode_times(_process[0], self._arrived_ns, time.monotonic_ns(), self.phases)
+
+
 class _Thread(threading.local):
     """Notes of a thread.
 
     Attributes:
-        phases: the phases of the call under way; None if its client takes no trace.
-        arrived_ns: when the request of a call that stays open arrived, if its times are wanted;
-            None otherwise.
+        noted: what is noted of the call under way; None if its client takes no trace.
     """
 
-    phases: list[PhaseTuple] | None = None
-    arrived_ns: int | None = None
+    noted: _Noted | None = None
 
 
 _thread: Final = _Thread()
-
-
 _NOTHING: Final = contextlib.nullcontext()
+#: The number of this process, for which asking the kernel takes longer than a phase.
+_process: Final = [os.getpid()]
+
+
+def _ask_for_process() -> None:
+    _process[0] = os.getpid()
+
+
+os.register_at_fork(after_in_child=_ask_for_process)
 
 
 class _Phase:
@@ -58,8 +92,8 @@ class _Phase:
 
 def phase(name: str) -> AbstractContextManager[None]:
     """Notes a part of the call that this thread serves, if its client takes a trace."""
-    phases = _thread.phases
-    return _NOTHING if phases is None else _Phase(phases, name)
+    noted = _thread.noted
+    return _NOTHING if noted is None else _Phase(noted.phases, name)
 
 
 def timed_call(
@@ -105,30 +139,10 @@ def _is_asked(context: grpc.ServicerContext) -> bool:
 @contextlib.contextmanager
 def _noted(context: grpc.ServicerContext) -> Iterator[None]:
     """Notes the phases of a call; sends them unless it fails, as errors have metadata too."""
-    arrived_ns = time.monotonic_ns()
-    phases: list[PhaseTuple] = []
-    _thread.phases = phases
-    try:
+    noted = _Noted(time.monotonic_ns(), is_request=False)
+    with noted:
         yield
-    finally:
-        _thread.phases = None
-    times = encode_times(os.getpid(), arrived_ns, time.monotonic_ns(), phases)
-    context.set_trailing_metadata((times_header(times),))
-
-
-class _Request:
-    """Notes the phases of a request; see `timed_request`."""
-
-    __slots__ = ("_arrived_ns",)
-
-    def __init__(self, arrived_ns: int) -> None:
-        self._arrived_ns = arrived_ns
-
-    def __enter__(self) -> None:
-        _thread.phases, _thread.arrived_ns = [], self._arrived_ns
-
-    def __exit__(self, *error: object) -> None:
-        _thread.phases = _thread.arrived_ns = None
+    context.set_trailing_metadata((times_header(noted.times()),))
 
 
 def timed_request(arrived_ns: int | None) -> AbstractContextManager[None]:
@@ -137,12 +151,10 @@ def timed_request(arrived_ns: int | None) -> AbstractContextManager[None]:
     Args:
         arrived_ns: when it arrived; None if its client does not ask for its times.
     """
-    return _NOTHING if arrived_ns is None else _Request(arrived_ns)
+    return _NOTHING if arrived_ns is None else _Noted(arrived_ns, is_request=True)
 
 
 def times_of_request() -> bytes:
     """Returns the times so far of the request that this thread serves; empty if none are wanted."""
-    arrived_ns = _thread.arrived_ns
-    if arrived_ns is None:
-        return b""
-    return encode_times(os.getpid(), arrived_ns, time.monotonic_ns(), _thread.phases or ())
+    noted = _thread.noted
+    return noted.times() if noted is not None and noted.is_request else b""

@@ -233,7 +233,7 @@ class Ring:
         self._peer.submit(self._submission(bound, options), bound.sent.outputs)
 
     def _submission(self, bound: RingRequest, options: ExecuteOptions) -> bytes:
-        """Returns what the daemon is told of a request that is about to be submitted; see `submit`."""
+        """Returns what the daemon is told of a request that is submitted next; see `submit`."""
         sent = bound.sent
         left_s = _left_s(options.deadline_s)
         if options.cancellation is not None:
