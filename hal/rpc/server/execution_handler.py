@@ -88,14 +88,16 @@ class ExecutionHandler:
         unpacker = Unpacker(contents)
         content_bytes = sum(memory.size for memory in contents)
         pages = UntouchedPages(results)
-        part: DataMessage[device_pb2.ExecuteWithDataRequest] | None = first
-        with phase("receive"):
-            while part is not None:
-                received_bytes = sum(unpacker.add(chunk) for chunk in part.chunks)
-                part = None
-                if not unpacker.is_complete:
+        received_bytes = sum(map(unpacker.add, first.chunks))
+        # Most requests are one message.
+        if not unpacker.is_complete:
+            with phase("receive"):
+                while not unpacker.is_complete:
                     pages.touch(received_bytes / content_bytes)  # before the next part arrives
                     part = next(parts, None)
+                    if part is None:
+                        break
+                    received_bytes = sum(map(unpacker.add, part.chunks))
         unpacker.require_complete()
         return RunWithData(run, results, first.head.bytes_per_s, first.head.part_bytes)
 
