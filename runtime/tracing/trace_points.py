@@ -57,7 +57,6 @@ _SERVING: Final = "neurald.runtime.serving."
 _STEP: Final = "neurald.runtime.execution.recovery.recovering_step"
 _LITERT: Final = "neurald.runtime.litert."
 _INTERPRETER: Final = _LITERT + "interpreter.interpreter"
-_SUBGRAPH: Final = _LITERT + "subgraphs.subgraph_runner"
 
 TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
     TracePoint(module=module, owner=owner, method=method, replace=replace)
