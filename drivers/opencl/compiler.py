@@ -37,7 +37,7 @@ from neurald.drivers.opencl.kernels.fused.chains import KernelChain, chains_of
 from neurald.drivers.opencl.kernels.gemm import warpgroup_pipeline
 from neurald.drivers.opencl.kernels.gemm.split_k import clearing_source
 from neurald.drivers.opencl.kernels.kernel_set import KernelSet
-from neurald.drivers.opencl.kernels.normalised.folding import fold_normalisations
+from neurald.drivers.opencl.kernels.normalized.folding import fold_normalizations
 from neurald.drivers.opencl.kernels.select import candidates, is_large_step
 from neurald.drivers.opencl.platform.channel_padding import pad_channels
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
@@ -294,7 +294,7 @@ def fused_graph(
     fused = merge_attention(fused, lambda kernel: equal.verdict(kernel, is_attention))
     fused = read_appended(fused, lambda kernel: equal.verdict(kernel, is_attention))
     if kernel_set is KernelSet.ALL and is_large_step(fused.kernels):
-        return fold_normalisations(fused, lambda kernel: equal.verdict(kernel, is_product_of_rows))
+        return fold_normalizations(fused, lambda kernel: equal.verdict(kernel, is_product_of_rows))
     return fused
 
 

@@ -127,13 +127,13 @@ def _value(operand: Operand) -> ValueSummary:
     if shape is not None and not operand.is_fully_specified:
         shape = tuple(length or OPEN for length in shape)
     channels = None if operand.channel_quant is None else operand.channel_quant.dimension
-    is_quantised = channels is None and operand.scale != 0
+    is_quantized = channels is None and operand.scale != 0
     return ValueSummary(
         name=operand.name,
         type=operand.type.name,
         shape=shape,
-        scale=operand.scale if is_quantised else None,
-        zero_point=operand.zero_point if is_quantised else None,
+        scale=operand.scale if is_quantized else None,
+        zero_point=operand.zero_point if is_quantized else None,
         channels=channels,
     )
 

@@ -11,7 +11,7 @@ from neurald.hal.model.model import Model
 from neurald.hal.records import replace
 from neurald.runtime.compilation import Compilation
 from neurald.runtime.compilation_builder import CompilationBuilder
-from neurald.runtime.litert.subgraphs.initialisation import Initialisation
+from neurald.runtime.litert.subgraphs.initialization import Initialization
 from neurald.runtime.litert.subgraphs.model_source import ModelSource
 from neurald.runtime.litert.subgraphs.subgraph_runner import SubgraphRunner
 from neurald.runtime.plan.startup import default_startup
@@ -45,7 +45,7 @@ class RunnerTable:
         self._devices: Sequence[Device] = ()
         self._threads = threads
         self._keeps_all = keeps_all
-        self._initialisation = Initialisation(source.subgraphs)
+        self._initialization = Initialization(source.subgraphs)
         self._runners: dict[int, SubgraphRunner] = {}
         self._keeping: RunnerTable | None = None
         #: The runs that were repeated to get the results inside of the model, by subgraph.
@@ -62,7 +62,7 @@ class RunnerTable:
                 ),
                 self._compiled,
                 lambda other, tensor: self._source.subgraphs[other].tensors[tensor].name,
-                partial(self._initialisation.begin, subgraph),
+                partial(self._initialization.begin, subgraph),
             )
         return self._runners[subgraph]
 

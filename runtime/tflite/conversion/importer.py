@@ -109,7 +109,7 @@ class Importer:
         self._initial: dict[VariableKey, Array] = {}
         self._constant_variables: dict[VariableKey, Operand] = {}
         self._failed: set[int] = set()
-        self._initialised: set[int] = set()
+        self._initialized: set[int] = set()
         #: Variables that an operator of the model may change.
         self._changing: frozenset[VariableKey] = frozenset()
         self._legalized = 0
@@ -238,7 +238,7 @@ class Importer:
             )
             return inner
         elif operator.code == BuiltinOperator.CALL_ONCE:
-            self._initialise(called_subgraphs(operator)[0][0])
+            self._initialize(called_subgraphs(operator)[0][0])
         return ()
 
     def _scan_variable(
@@ -332,11 +332,11 @@ class Importer:
             replace(self.variable_type(key), name=shown_key(key)), self._initial[key]
         )
 
-    def _initialise(self, index: int) -> None:
+    def _initialize(self, index: int) -> None:
         """Runs a subgraph of CALL_ONCE, once."""
-        if index in self._initialised:
+        if index in self._initialized:
             return
-        self._initialised.add(index)
+        self._initialized.add(index)
         effects = self.effects(index, ())
         leaving = effects.ordered(assigned=True)
         source = self.subgraph(index)

@@ -67,7 +67,7 @@ def _show(name: str, size_bytes: int, summary: "ModelSummary", found: Sequence[s
     write_line()
     rows = [
         # Without spaces, at which a narrow terminal would break it.
-        (kind, each.name or "-", each.type, _shape(each).replace(" ", ""), _quantisation(each))
+        (kind, each.name or "-", each.type, _shape(each).replace(" ", ""), _quantization(each))
         for kind, values in (("input", summary.inputs), ("output", summary.outputs))
         for each in values
     ]
@@ -128,7 +128,7 @@ def _shape(value: "ValueSummary") -> str:
     return f"[{', '.join('?' if length < 0 else str(length) for length in value.shape)}]"
 
 
-def _quantisation(value: "ValueSummary") -> str:
+def _quantization(value: "ValueSummary") -> str:
     if value.channels is not None:
         return f"for each channel (dimension {value.channels})"
     return "-" if value.scale is None else f"scale {value.scale:.6g}, zero point {value.zero_point}"

@@ -234,17 +234,17 @@ def _follows_pinned(case: Case, pinned: Mapping[str, Any]) -> bool:
 def _draw_case(signature: CaseSignature, form: Form, row: Row, draw: Draw, label: str) -> Case:
     definition = signature.definition
     inputs = _inputs(definition, form, row, draw)
-    quantisations = _Quantisations(draw, definition.type)
+    quantizations = _Quantizations(draw, definition.type)
     operands: list[Operand] = []
     values: list[Array | None] = []
     for parameter, kind, value in inputs:
-        operand = quantisations.operand(parameter.name, kind, value)
+        operand = quantizations.operand(parameter.name, kind, value)
         if value is not None and kind.is_tensor and isinstance(value, _ArbitraryTensor):
             value = value.array
         operands.append(operand if value is not None else replace(operand, lifetime=Lifetime.NO_VALUE))
         values.append(None if value is None else np.asarray(value, kind.dtype))
     outputs = _outputs(form, row, draw, inputs)
-    operands += [quantisations.output(name, kind) for name, kind in outputs]
+    operands += [quantizations.output(name, kind) for name, kind in outputs]
     operation = Operation(
         type=definition.type,
         inputs=tuple(range(len(inputs))),
@@ -458,7 +458,7 @@ def _variadic_output_count(inputs: Sequence[_Input]) -> int:
     return int(values["input"].array.shape[int(np.asarray(values["axis"]).item())])
 
 
-class _Quantisations:
+class _Quantizations:
     """Draws scales and zero points in combinations that operations often require.
 
     Those of all operands are equal, the scale of a bias is the product of the first two, or those

@@ -139,22 +139,22 @@ def chains() -> Iterator[OperationChain]:
     for name in unary:
         for kind in (*_FLOATS, *_BYTES, OperandType.TENSOR_INT32):
             fixed = (beta16 if kind is OperandType.TENSOR_FLOAT16 else beta,) if name == "SOFTMAX" else ()
-            for quantisation in _quantisations(kind):
+            for quantization in _quantizations(kind):
                 yield OperationChain(
-                    type=OperationType[name], value=_value(kind, quantisation), constants=fixed
+                    type=OperationType[name], value=_value(kind, quantization), constants=fixed
                 )
     for name in ("MUL", "ADD", "SUB", "DIV", "MAXIMUM", "MINIMUM", "POW"):
         fixed = () if name in ("MAXIMUM", "MINIMUM", "POW") else (activation,)
         for kind in (*_FLOATS, *_BYTES, OperandType.TENSOR_INT32):
             yield OperationChain(
                 type=OperationType[name],
-                value=_value(kind, _quantisations(kind)[-1]),
+                value=_value(kind, _quantizations(kind)[-1]),
                 uses=2,
                 constants=fixed,
             )
 
 
-def _quantisations(kind: OperandType) -> tuple[tuple[float, int], ...]:
+def _quantizations(kind: OperandType) -> tuple[tuple[float, int], ...]:
     """Returns scales and zero points for a type: two that some operations require, and another."""
     if kind not in _BYTES:
         return ((0.0, 0),)
@@ -162,13 +162,13 @@ def _quantisations(kind: OperandType) -> tuple[tuple[float, int], ...]:
     return ((1 / 256, shift), (1 / 128, 128 + shift), (0.05, 100 + shift))
 
 
-def _value(kind: OperandType, quantisation: tuple[float, int], side: int = 512, channels: int = 8) -> Operand:
-    scale, zero_point = quantisation
+def _value(kind: OperandType, quantization: tuple[float, int], side: int = 512, channels: int = 8) -> Operand:
+    scale, zero_point = quantization
     return Operand(type=kind, dimensions=(1, side, side, channels), scale=scale, zero_point=zero_point)
 
 
 def _weights(kind: OperandType, shape: tuple[int, ...]) -> ChainConstant:
-    scale, zero_point = _quantisations(kind)[-1]
+    scale, zero_point = _quantizations(kind)[-1]
     generator = np.random.default_rng(1)
     if kind in _BYTES:
         info = np.iinfo(kind.dtype.name)
@@ -181,12 +181,12 @@ def _weights(kind: OperandType, shape: tuple[int, ...]) -> ChainConstant:
 
 
 def _bias(kind: OperandType, count: int) -> ChainConstant:
-    is_quantised = kind in _BYTES
-    scale = _quantisations(kind)[-1][0]
+    is_quantized = kind in _BYTES
+    scale = _quantizations(kind)[-1][0]
     operand = Operand(
-        type=OperandType.TENSOR_INT32 if is_quantised else kind,
+        type=OperandType.TENSOR_INT32 if is_quantized else kind,
         dimensions=(count,),
-        scale=float(np.float32(scale) * np.float32(scale)) if is_quantised else 0.0,
+        scale=float(np.float32(scale) * np.float32(scale)) if is_quantized else 0.0,
     )
     return ChainConstant(operand=operand, content=bytes(byte_size(operand.type, (count,))))
 
@@ -198,7 +198,7 @@ def _int32(value: int) -> ChainConstant:
 def _convolution(kind: OperandType) -> OperationChain:
     return OperationChain(
         type=OperationType.CONV_2D,
-        value=_value(kind, _quantisations(kind)[-1], _SIDE, _CHANNELS),
+        value=_value(kind, _quantizations(kind)[-1], _SIDE, _CHANNELS),
         constants=(
             _weights(kind, (_CHANNELS, 3, 3, _CHANNELS)),
             _bias(kind, _CHANNELS),
@@ -208,7 +208,7 @@ def _convolution(kind: OperandType) -> OperationChain:
 
 
 def _fully_connected(kind: OperandType) -> OperationChain:
-    scale, zero_point = _quantisations(kind)[-1]
+    scale, zero_point = _quantizations(kind)[-1]
     return OperationChain(
         type=OperationType.FULLY_CONNECTED,
         value=Operand(type=kind, dimensions=(256, _UNITS), scale=scale, zero_point=zero_point),

@@ -293,7 +293,7 @@ def _changes(case: Case) -> Iterator[Case | None]:
                 yield _changed_or_none(case, label=f"{first}+1", values=values)
             values[one], values[other] = values[other], values[one]
             yield _changed_or_none(case, label=f"{first} and {second} swapped", values=values)
-    yield from _quantisation_changes(case, names)
+    yield from _quantization_changes(case, names)
 
 
 def _other_values(name: str, value: Array, case: Case) -> Iterator[tuple[str, Array]]:
@@ -341,7 +341,7 @@ def _other_arrays(value: Array) -> Iterator[tuple[str, Array]]:
     yield "turned negative", value - max(1, flat.size)
 
 
-def _quantisation_changes(case: Case, names: Mapping[int, str]) -> Iterator[Case | None]:
+def _quantization_changes(case: Case, names: Mapping[int, str]) -> Iterator[Case | None]:
     """Yields cases with another scale or zero point of one operand."""
     outputs = len(case.values)
     for index, operand in enumerate(case.operands):

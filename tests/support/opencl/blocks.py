@@ -73,8 +73,8 @@ class _Writer:
         self.builder.set_operand_value(index, value)
         return index
 
-    def _constant(self, array: np.ndarray, kind: nd.OperandType, **quantisation: Any) -> int:
-        index = self.builder.add_operand(kind, array.shape, **quantisation)
+    def _constant(self, array: np.ndarray, kind: nd.OperandType, **quantization: Any) -> int:
+        index = self.builder.add_operand(kind, array.shape, **quantization)
         self.builder.set_operand_value(index, array.astype(kind.dtype))
         return index
 

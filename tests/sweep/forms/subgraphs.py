@@ -17,11 +17,11 @@ def _plain(graph: TfliteGraph, shape: Sequence[int], type_: str, **fields: Any) 
 
 def _two(file: TfliteModel, codes: Sequence[str], shape: Sequence[int], kind: Kind) -> None:
     """Adds a subgraph with two inputs and one output for each operator."""
-    quantisation = {"scale": kind.scale, "zero_point": kind.zero}
+    quantization = {"scale": kind.scale, "zero_point": kind.zero}
     for code in codes:
         graph = file.subgraph()
-        graph.inputs = [_plain(graph, shape, kind.type, **quantisation) for _ in range(2)]
-        graph.outputs = (_plain(graph, shape, kind.type, **quantisation),)
+        graph.inputs = [_plain(graph, shape, kind.type, **quantization) for _ in range(2)]
+        graph.outputs = (_plain(graph, shape, kind.type, **quantization),)
         graph.operator(code, graph.inputs, graph.outputs)
 
 

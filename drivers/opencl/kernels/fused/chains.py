@@ -17,7 +17,7 @@ from neurald.drivers.opencl.codegen.lazy_sources import LazySources
 from neurald.drivers.opencl.kernels.equal_kernels import EqualKernels
 from neurald.drivers.opencl.kernels.fused import bottleneck, pair, tensor_bottleneck
 from neurald.drivers.opencl.kernels.gemm import gemv_stream, warpgroup_pipeline
-from neurald.drivers.opencl.kernels.normalised.row_moments import measured_matrix
+from neurald.drivers.opencl.kernels.normalized.row_moments import measured_matrix
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.hal.records import replace
 

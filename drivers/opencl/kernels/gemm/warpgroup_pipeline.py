@@ -42,7 +42,7 @@ from neurald.drivers.opencl.kernels.gemm.warpgroup import (
     storing,
 )
 from neurald.drivers.opencl.kernels.gemm.warpgroup_remainders import split, step_lines
-from neurald.drivers.opencl.kernels.normalised.row_moments import MOMENT_COLUMNS
+from neurald.drivers.opencl.kernels.normalized.row_moments import MOMENT_COLUMNS
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.retargeting import HIDDEN
 from neurald.hal.records import replace

@@ -104,7 +104,7 @@ def test_a_finished_description_is_closed(compilation: nd.Compilation) -> None:
 
 
 def test_roles_of_a_memory_agree(compilation: nd.Compilation) -> None:
-    def with_quantisation(
+    def with_quantization(
         scale: float, zero_point: int, kind: Any = nd.OperandType.TENSOR_QUANT8_ASYMM
     ) -> Any:
         builder = nd.ModelBuilder()
@@ -113,17 +113,17 @@ def test_roles_of_a_memory_agree(compilation: nd.Compilation) -> None:
         builder.identify_inputs_and_outputs(ends[:1], ends[1:])
         return nd.CompilationBuilder(builder.finish(), [cpu()]).finish()
 
-    first = with_quantisation(0.5, 3)
+    first = with_quantization(0.5, 3)
     desc = nd.MemoryDesc().add_input_role(first, 0)
     others = (
         compilation,
-        with_quantisation(0.25, 3),
-        with_quantisation(0.5, 4),
-        with_quantisation(0.5, 3, nd.OperandType.TENSOR_QUANT8_ASYMM_SIGNED),
+        with_quantization(0.25, 3),
+        with_quantization(0.5, 4),
+        with_quantization(0.5, 3, nd.OperandType.TENSOR_QUANT8_ASYMM_SIGNED),
     )
     for other in others:
         assert error_code(desc.add_input_role, other, 0, 1.0) is Code.BAD_DATA
-    desc.add_input_role(with_quantisation(0.5, 3), 0)
+    desc.add_input_role(with_quantization(0.5, 3), 0)
 
 
 def test_dimensions_are_merged(keeping: KeepingDevice) -> None:

@@ -46,12 +46,12 @@ def use_model(monkeypatch: pytest.MonkeyPatch) -> Callable[[nd.Model], None]:
 
 
 def relu_model(
-    shape: tuple[int, ...], kind: nd.OperandType = Kind.TENSOR_FLOAT32, count: int = 1, **quantisation: Any
+    shape: tuple[int, ...], kind: nd.OperandType = Kind.TENSOR_FLOAT32, count: int = 1, **quantization: Any
 ) -> nd.Model:
     """Builds a model of `count` RELUs with inputs x0, x1, …"""
     builder = nd.ModelBuilder()
-    inputs = [builder.add_operand(kind, shape, name=f"x{n}", **quantisation) for n in range(count)]
-    outputs = [builder.add_operand(kind, shape, name=f"y{n}", **quantisation) for n in range(count)]
+    inputs = [builder.add_operand(kind, shape, name=f"x{n}", **quantization) for n in range(count)]
+    outputs = [builder.add_operand(kind, shape, name=f"y{n}", **quantization) for n in range(count)]
     for source, target in zip(inputs, outputs, strict=True):
         builder.add_operation(nd.OperationType.RELU, [source], [target])
     builder.identify_inputs_and_outputs(inputs, outputs)

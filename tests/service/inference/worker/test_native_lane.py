@@ -152,11 +152,11 @@ def test_what_only_python_could_repeat_is_tried_again(
     create, tries = BoundRun.create_native_call, list[BoundRun]()
     is_first_tier = True
 
-    def create_if_optimised(bound: BoundRun) -> NativeCall | None:
+    def create_if_optimized(bound: BoundRun) -> NativeCall | None:
         tries.append(bound)
         return None if is_first_tier else create(bound)
 
-    monkeypatch.setattr(BoundRun, "create_native_call", create_if_optimised)
+    monkeypatch.setattr(BoundRun, "create_native_call", create_if_optimized)
     caller = Repeater(same)
     for _ in range(40):
         caller.run(X)

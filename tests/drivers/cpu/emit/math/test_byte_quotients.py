@@ -1,7 +1,7 @@
 import numpy as np
 from support.compiler.elementwise import computed, expected
 from support.cpu.native import RUNNABLE
-from support.cpu.quantisation import SCALES, quantised, samples
+from support.cpu.quantization import SCALES, quantised, samples
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.expression import Expression, constant

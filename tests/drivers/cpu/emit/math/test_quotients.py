@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from support.compiler.elementwise import computed, expected
 from support.cpu.native import DIFFERENT
-from support.cpu.quantisation import RANGES, SCALES, quantised, samples
+from support.cpu.quantization import RANGES, SCALES, quantised, samples
 
 from neurald.drivers.compiler.ir.expression import Expression, apply, clamp, constant
 from neurald.drivers.compiler.ir.op import Op

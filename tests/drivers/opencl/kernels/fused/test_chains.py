@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from support.opencl.adding import without_ptx
 from support.opencl.models import FLOAT, Models, expect_close, prepared_from, random_inputs, run
-from support.opencl.normalised import Network
+from support.opencl.normalized import Network
 from support.sweeps import sweep
 from support.tiers import one_in
 
@@ -19,8 +19,8 @@ from neurald.drivers.opencl.compiler import compile_model
 from neurald.drivers.opencl.kernels.equal_kernels import EqualKernels
 from neurald.drivers.opencl.kernels.fused.chains import KernelChain, chains_of
 from neurald.drivers.opencl.kernels.gemm import warpgroup, warpgroup_pipeline
-from neurald.drivers.opencl.kernels.normalised.folding import fold_normalisations
-from neurald.drivers.opencl.kernels.normalised.row_moments import measured_matrix
+from neurald.drivers.opencl.kernels.normalized.folding import fold_normalizations
+from neurald.drivers.opencl.kernels.normalized.row_moments import measured_matrix
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.precision import Precision
@@ -201,7 +201,7 @@ def test_products_compute_the_moments_of_their_rows(opencl: DeviceContext) -> No
     facts = replace(facts_of(opencl), is_nvidia=True, compute_capability=(9, 0), images=None)
     network = Network(rows=(2, 512), width=1024, columns=1024)
     with patch.object(warpgroup, "_MIN_MULTIPLICATIONS", 0):
-        fused = fold_normalisations(
+        fused = fold_normalizations(
             network.fused(), lambda kernel: warpgroup_pipeline.product_of_rows(kernel, facts) is not None
         )
         product, moments, *_ = fused.kernels

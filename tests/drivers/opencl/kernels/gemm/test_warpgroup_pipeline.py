@@ -9,7 +9,7 @@ from support.compiler.contractions import Case, Cases
 from support.compiler.graphs import GraphBuilder, random_array
 from support.opencl import sources
 from support.opencl.facts import has_warpgroup_instruction
-from support.opencl.normalised import Network
+from support.opencl.normalized import Network
 from support.opencl.sources import Bench, opencl_facts, program_of
 from support.opencl.warps import without_pipelines
 from support.tiers import one_in
@@ -23,7 +23,7 @@ from neurald.drivers.compiler.passes.fusion.fusion import fuse
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.kernels.gemm import warpgroup, warpgroup_pipeline
 from neurald.drivers.opencl.kernels.gemm.gemm_view import gemm_view
-from neurald.drivers.opencl.kernels.normalised.folding import fold_normalisations
+from neurald.drivers.opencl.kernels.normalized.folding import fold_normalizations
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
 from neurald.hal.records import replace
 
@@ -235,7 +235,7 @@ def test_groups_share_the_depth(split: int) -> None:
 def test_moments_of_rows(tiling: int) -> None:
     """They are those of the product that the same kernel stores."""
     _skip_what_pocl_cannot_compile(tiling)
-    first, moments, *_ = fold_normalisations(_normalised().fused(), lambda kernel: True).kernels
+    first, moments, *_ = fold_normalizations(_normalised().fused(), lambda kernel: True).kernels
     case = _case(first)
     source = sources_of(case, 2, 8, moments.output)[tiling]
     assert source.arguments[source.also_written[0]] is moments.output
@@ -255,7 +255,7 @@ def test_moments_of_rows(tiling: int) -> None:
 def test_results_that_need_numbers_of_rows(is_added: bool, tiling: int) -> None:
     """Products of rows that are not normalised, and sums with rows that are."""
     _skip_what_pocl_cannot_compile(tiling)
-    fused = fold_normalisations(_normalised(is_added=is_added).fused(), lambda kernel: True)
+    fused = fold_normalizations(_normalised(is_added=is_added).fused(), lambda kernel: True)
     *_, kernel = (each for each in fused.kernels if each.contraction and each.has_reduction)
     case = _case(kernel)
     first, moments, *_ = fused.kernels

@@ -12,7 +12,7 @@ from neurald.runtime.tflite.graph.callees import CALLERS, called_subgraphs
 from neurald.runtime.tflite.graph.state import VariableKey, handle_key, shown_key
 
 
-class Initialisation:
+class Initialization:
     """Knows which subgraphs of CALL_ONCE have run.
 
     Args:

@@ -8,7 +8,7 @@ from neurald.drivers.compiler.ir.expression import axis, index
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.opencl.kernels.normalised.row_moments import (
+from neurald.drivers.opencl.kernels.normalized.row_moments import (
     MOMENT_COLUMNS,
     measured_matrix,
     moments_kernel,

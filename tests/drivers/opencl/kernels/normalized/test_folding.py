@@ -5,22 +5,22 @@ from itertools import product
 import numpy as np
 import pytest
 from support.compiler.graphs import random_array
-from support.opencl.normalised import FORMS, Network
+from support.opencl.normalized import FORMS, Network
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate_fused
 from neurald.drivers.compiler.ir.graph import MatrixProduct
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
-from neurald.drivers.opencl.kernels.normalised.folding import fold_normalisations
-from neurald.drivers.opencl.kernels.normalised.row_moments import measured_matrix
+from neurald.drivers.opencl.kernels.normalized.folding import fold_normalizations
+from neurald.drivers.opencl.kernels.normalized.row_moments import measured_matrix
 from neurald.hal.records import replace
 
 
 def folded(graph: FusedGraph) -> FusedGraph:
-    return fold_normalisations(graph, lambda kernel: isinstance(kernel.contraction, MatrixProduct))
+    return fold_normalizations(graph, lambda kernel: isinstance(kernel.contraction, MatrixProduct))
 
 
-def is_normalising(kernel: Kernel) -> bool:
+def is_normalizing(kernel: Kernel) -> bool:
     return kernel.row_axes is not None and measured_matrix(kernel) is None
 
 
@@ -33,8 +33,8 @@ def expect_folded(network: Network, tolerance: float = 4e-3) -> FusedGraph:
     """Asserts that nothing is normalised, and results differ by FLOAT16's rounding only."""
     graph = network.fused()
     found = folded(graph)
-    assert any(map(is_normalising, graph.kernels))
-    assert not any(map(is_normalising, found.kernels))
+    assert any(map(is_normalizing, graph.kernels))
+    assert not any(map(is_normalizing, found.kernels))
     for one, other in zip(results(graph), results(found), strict=True):
         np.testing.assert_allclose(other, one, rtol=tolerance, atol=tolerance * float(np.abs(one).max()))
     return found
@@ -74,7 +74,7 @@ def test_weights_that_are_not_finite_are_left_alone() -> None:
         if isinstance(node, MatrixProduct) and node.depth == 128:
             assert node.right.constant is not None
             node.right.constant[0, 0] = np.inf
-    assert any(map(is_normalising, folded(graph).kernels))
+    assert any(map(is_normalizing, folded(graph).kernels))
 
 
 @sweep(
@@ -93,4 +93,4 @@ def test_others_are_normalised_first(change: dict[str, int | bool]) -> None:
 
 def test_products_that_cannot_have_moments_are_left_alone() -> None:
     graph = Network().fused()
-    assert fold_normalisations(graph, lambda _: False).kernels == graph.kernels
+    assert fold_normalizations(graph, lambda _: False).kernels == graph.kernels

@@ -28,7 +28,7 @@ from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import free_axes, loads, rewrite, substitute, walk
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.opencl.kernels.normalised.row_moments import MOMENT_COLUMNS, row_sum
+from neurald.drivers.opencl.kernels.normalized.row_moments import MOMENT_COLUMNS, row_sum
 
 #: Limit on the products that are added up.
 _MAX_TERMS: Final = 8
@@ -50,7 +50,7 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Normalisation:
+class RowNormalization:
     """Kernel that normalises the rows of a matrix.
 
     Attributes:
@@ -82,7 +82,7 @@ class Normalisation:
         return substitute(self.body, {**where, self.row: row})
 
 
-def normalisation(kernel: Kernel, moments_of: Mapping[Value, Value]) -> Normalisation | None:
+def row_normalization(kernel: Kernel, moments_of: Mapping[Value, Value]) -> RowNormalization | None:
     """Returns what a kernel normalises; None for other kernels.
 
     Args:
@@ -111,7 +111,7 @@ def normalisation(kernel: Kernel, moments_of: Mapping[Value, Value]) -> Normalis
     scaled = [each for each in terms if each.has_element]
     if len(scaled) != 1:
         return None
-    return Normalisation(
+    return RowNormalization(
         kernel=kernel,
         matrix=matrix,
         moments=moments,

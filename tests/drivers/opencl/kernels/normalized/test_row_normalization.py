@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from support.compiler.graphs import random_array
-from support.opencl.normalised import FORMS, Network
+from support.opencl.normalized import FORMS, Network
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate_kernel
 from neurald.drivers.compiler.ir.expression import apply
@@ -11,8 +11,8 @@ from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.opencl.kernels.normalised.normalisation import Normalisation, normalisation
-from neurald.drivers.opencl.kernels.normalised.row_moments import moments_kernel
+from neurald.drivers.opencl.kernels.normalized.row_moments import moments_kernel
+from neurald.drivers.opencl.kernels.normalized.row_normalization import RowNormalization, row_normalization
 from neurald.hal.records import replace
 
 
@@ -21,10 +21,10 @@ def kernel_of(network: Network) -> Kernel:
     return kernel
 
 
-def found_in(kernel: Kernel) -> tuple[Value, Kernel, Normalisation | None]:
+def found_in(kernel: Kernel) -> tuple[Value, Kernel, RowNormalization | None]:
     (matrix,) = (value for value in kernel.inputs if value.constant is None)
     moments = moments_kernel(matrix, ())
-    return matrix, moments, normalisation(kernel, {matrix: moments.output})
+    return matrix, moments, row_normalization(kernel, {matrix: moments.output})
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -58,6 +58,6 @@ def test_other_kernels(change: str) -> None:
         output = Value(kernel.output.shape, Scalar.FLOAT32)
         kernel = replace(kernel, output=output, body=kernel.body.to(Scalar.FLOAT32))
     elif change == "unknown matrix":
-        assert normalisation(kernel, {}) is None
+        assert row_normalization(kernel, {}) is None
         return
     assert found_in(kernel)[2] is None

@@ -32,8 +32,12 @@ from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import loads, rewrite, substitute, walk
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.opencl.kernels.normalised.normalisation import Normalisation, Term, normalisation
-from neurald.drivers.opencl.kernels.normalised.row_moments import MOMENT_COLUMNS, moments_kernel
+from neurald.drivers.opencl.kernels.normalized.row_moments import MOMENT_COLUMNS, moments_kernel
+from neurald.drivers.opencl.kernels.normalized.row_normalization import (
+    RowNormalization,
+    Term,
+    row_normalization,
+)
 from neurald.drivers.opencl.platform.native_halves import converted
 from neurald.hal.records import replace
 
@@ -41,7 +45,7 @@ from neurald.hal.records import replace
 _EXPONENT: Final = 8
 
 
-def fold_normalisations(graph: FusedGraph, is_suitable: Callable[[Kernel], bool]) -> FusedGraph:
+def fold_normalizations(graph: FusedGraph, is_suitable: Callable[[Kernel], bool]) -> FusedGraph:
     """Returns the graph with products that read rows as they are, instead of normalised ones.
 
     Args:
@@ -71,7 +75,7 @@ class _Folding:
 
     def fold(self, kernel: Kernel) -> None:
         """Removes a normalisation, if all that read it can do without."""
-        known = self._normalisation(kernel)
+        known = self._normalization(kernel)
         if known is None:
             return
         found, moments = known
@@ -99,7 +103,7 @@ class _Folding:
     def _reads(self, kernel: Kernel, output: Value) -> bool:
         return any(self._owner(value) is output for value in kernel.inputs)
 
-    def _normalisation(self, kernel: Kernel) -> tuple[Normalisation, Kernel] | None:
+    def _normalization(self, kernel: Kernel) -> tuple[RowNormalization, Kernel] | None:
         """Returns what a kernel normalises, and the kernel of its moments; otherwise None."""
         is_part = any(
             owner is kernel.output and value in self.kernels for value, owner in self.aliases.items()
@@ -119,10 +123,10 @@ class _Folding:
         if matrix.shape[-1] % MOMENT_COLUMNS or not self._is_suitable(producer):
             return None
         moments = moments_kernel(matrix, kernel.operations)
-        found = normalisation(kernel, {read: moments.output})
+        found = row_normalization(kernel, {read: moments.output})
         return None if found is None else (found, moments)
 
-    def _folded(self, kernel: Kernel, found: Normalisation) -> Kernel | None:
+    def _folded(self, kernel: Kernel, found: RowNormalization) -> Kernel | None:
         """Returns a kernel that does not read the normalised rows; None if there is none."""
         output = found.kernel.output
         node = kernel.contraction
@@ -209,7 +213,7 @@ def _column_constants(expression: Expression, kernel: Kernel) -> np.ndarray | No
     return array.astype(np.float32)
 
 
-def _of_row(number: Expression | None, found: Normalisation, row: Expression, factor: float) -> Expression:
+def _of_row(number: Expression | None, found: RowNormalization, row: Expression, factor: float) -> Expression:
     """Returns the number for a row, times a factor."""
     times = constant(factor, Scalar.FLOAT32)
     if number is None:
@@ -293,7 +297,7 @@ def _common_factor(columns: np.ndarray, others: np.ndarray) -> float | None:
 
 
 def _read_as_it_is(
-    body: Expression, found: Normalisation, owner: Callable[[Value], Value]
+    body: Expression, found: RowNormalization, owner: Callable[[Value], Value]
 ) -> Expression | None:
     """Returns a body that normalises what it read normalised; None if it cannot."""
     output = found.kernel.output
