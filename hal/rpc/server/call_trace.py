@@ -16,7 +16,7 @@ _R = TypeVar("_R")
 
 
 class _Noted:
-    """What is noted of a call, or of a request of one that stays open. A context manager.
+    """Notes of a call, or of a request of one that stays open. A context manager.
 
     Args:
         arrived_ns: when it arrived.

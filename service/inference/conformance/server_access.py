@@ -1,4 +1,4 @@
-"""How the checks reach a server, and prove who they are."""
+"""The way in which the checks reach a server, and prove who they are."""
 
 import ssl
 from collections.abc import Mapping

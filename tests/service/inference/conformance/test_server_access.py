@@ -1,4 +1,4 @@
-"""How the conformance suite reaches servers that want to know their clients."""
+"""The conformance suite reaches servers that want to know their clients."""
 
 from collections.abc import Iterator
 from pathlib import Path
