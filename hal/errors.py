@@ -12,6 +12,10 @@ from neurald.hal.wording import printable
 
 _ErrorT = TypeVar("_ErrorT", bound=BaseException)
 
+#: What the code of drivers may raise. SystemExit, with which scripts end, would end only the thread
+#: that serves a call, without an answer; KeyboardInterrupt is for the program.
+DRIVER_FAULTS: Final = (Exception, SystemExit)
+
 #: Maximum number of errors that led to one another.
 _MAX_CHAIN: Final = 64
 

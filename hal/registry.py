@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from neurald.hal.api_arguments import shown
 from neurald.hal.device import Device
-from neurald.hal.errors import BadData, Error, UnavailableDevice
+from neurald.hal.errors import DRIVER_FAULTS, BadData, Error, UnavailableDevice
 from neurald.hal.process.activation import OTHER_SOCKETS, is_served
 from neurald.hal.process.files.runtime_directory import machine_directory, machine_user, runtime_directory
 from neurald.hal.process.memory.gc_pause import paused_gc
+from neurald.hal.validation.device_rules import validate_name
 from neurald.hal.wording import described
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def create_device(driver: str) -> Device:
 
     Raises:
         UnavailableDevice: there is no such driver, or its device is not available here.
-        BadData: the factory does not return a device.
+        BadData: the factory does not return a device, or one without a name.
         Error: what the factory raises.
     """
     try:
@@ -76,7 +77,7 @@ def create_device(driver: str) -> Device:
         _ = getattr(device, "cache_files_needed", None)
     except Error:
         raise
-    except Exception as error:
+    except DRIVER_FAULTS as error:
         raise UnavailableDevice(f"driver {driver}: {described(error)}") from error
     # Properties are not evaluated, which may take long, unless an object only finds them so.
     lacking = [name for name in _MEMBERS if not (hasattr(type(device), name) or hasattr(device, name))]
@@ -85,6 +86,7 @@ def create_device(driver: str) -> Device:
             f"driver {driver} returned a {type(device).__name__}; a device is expected, see "
             f"neurald.hal.device.Device, and it lacks {', '.join(lacking)}"
         )
+    validate_name(cast(Device, device), driver)
     return cast(Device, device)
 
 

@@ -113,8 +113,7 @@ def _verdicts(model: Model, device: Device, disabled: Mapping[str, str]) -> tupl
         with convert_driver_faults(device.name):
             refused = refused_operations(model, device, disabled)
     except Error as error:
-        _LOGGER.warning("%s supports nothing: %s", device.name, error)
-        return (Verdict(ok=False, reason=str(error)),) * len(model.main.operations)
+        return _none(device, error, len(model.main.operations))
     part, positions = slice_for(model, level, refused)
     if part is model:
         return _answers(model, device)
@@ -137,10 +136,15 @@ def _answers(model: Model, device: Device) -> tuple[Verdict, ...]:
             for kind in {type(verdict): verdict for verdict in verdicts}.values():
                 checked(kind, Verdict, device.name, "supported_operations()")
     except Error as error:
-        _LOGGER.warning("%s supports nothing: %s", device.name, error)
-        return (Verdict(ok=False, reason=str(error)),) * expected
+        return _none(device, error, expected)
     if len(verdicts) != expected:
         reason = f"it returned {len(verdicts)} verdicts for {expected} operations"
-        _LOGGER.warning("%s supports nothing: %s", device.name, reason)
-        return (Verdict(ok=False, reason=reason),) * expected
+        return _none(device, reason, expected)
     return verdicts
+
+
+def _none(device: Device, reason: Error | str, count: int) -> tuple[Verdict, ...]:
+    """Returns verdicts of a device that supports nothing, whose name readers of them know."""
+    text = str(reason).removeprefix(f"{device.name}: ")
+    _LOGGER.warning("%s supports nothing: %s", device.name, text)
+    return (Verdict(ok=False, reason=text),) * count

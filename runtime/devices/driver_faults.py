@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import TypeVar
 
 from neurald.hal.device import CacheFilesNeeded, Capabilities, Device, Performance, Timing
-from neurald.hal.errors import BadData, Error, OpFailed, OutOfMemory
+from neurald.hal.errors import DRIVER_FAULTS, BadData, Error, OpFailed, OutOfMemory
 from neurald.hal.model.types import DeviceType, FeatureLevel
 from neurald.hal.wording import MAX_DESCRIBED, described, shortened, text_of
 
@@ -25,7 +25,8 @@ class convert_driver_faults:  # noqa: N801 - reads as a function in `with conver
 
     An `Error` stays as it is, with a text of limited length. An exception for lack of memory, files
     or threads becomes OutOfMemory, ResourceExhaustedTransient or, in an interpreter that has no
-    threads, BadState. Any other Exception is a fault of the driver and becomes OpFailed.
+    threads, BadState. Any other Exception, and SystemExit, is a fault of the driver and becomes
+    OpFailed.
 
     Args:
         device: name of the driver's device.
@@ -45,7 +46,7 @@ class convert_driver_faults:  # noqa: N801 - reads as a function in `with conver
         if isinstance(error, Error):
             _bound(error)
             return
-        if not isinstance(error, Exception):
+        if not isinstance(error, DRIVER_FAULTS):
             return
         if isinstance(error, MemoryError):
             raise OutOfMemory(f"{self._device}: the driver ran out of memory: {text_of(error)}") from None

@@ -9,7 +9,7 @@ from neurald.hal.process.checked_thread import CheckedThread
 _BY_INTERPRETER = "interpreter"
 
 
-def exhaustion(device: str, error: Exception) -> Error | None:
+def exhaustion(device: str, error: BaseException) -> Error | None:
     """Returns the error for a resource that the process lacks; None if it lacks none.
 
     Args:

@@ -15,6 +15,7 @@ from neurald.hal.device import (
     Timing,
 )
 from neurald.hal.errors import (
+    DRIVER_FAULTS,
     BadData,
     BadState,
     Cancelled,
@@ -236,7 +237,7 @@ class Execution(ExecutionPreparation):
             return
         try:
             short = computation.create_short_execution()
-        except Exception:
+        except DRIVER_FAULTS:
             # This computation has succeeded. The next one takes the regular path, which converts
             # any exception of a driver to an Error.
             return

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from neurald.hal.device import KernelTime
-from neurald.hal.errors import Error, OpFailed
+from neurald.hal.errors import DRIVER_FAULTS, Error, OpFailed
 from neurald.hal.records import replace
 from neurald.hal.wording import described
 from neurald.runtime.costs.refinement import refine_kernels
@@ -69,7 +69,7 @@ def _step_profile(number: int, step: ExecutionStep, recovery: Recovery) -> StepP
         reason = "" if kernels else f"{device} does not report kernel times"
     except Error as error:
         reason = str(error)
-    except Exception as error:
+    except DRIVER_FAULTS as error:
         logger.exception("the driver of %s failed while profiling", step.device.name)
         reason = f"{step.device.name}: {described(error)}"
     return StepProfile(

@@ -12,6 +12,7 @@ from neurald.hal.cache.store import Cache, Miss
 from neurald.hal.cache.variants import VariantCache
 from neurald.hal.device import CacheRecord, Device, PreparedModel, PrepareOptions
 from neurald.hal.errors import (
+    DRIVER_FAULTS,
     DeadObject,
     MissedDeadlinePersistent,
     MissedDeadlineTransient,
@@ -139,7 +140,7 @@ class CachedPreparation:
             Unreachable,
         ):
             raise
-        except Exception as error:
+        except DRIVER_FAULTS as error:
             # This includes exceptions that no driver should raise: an unusable artifact must have
             # no effect other than a recompilation.
             why = text_of(error)
@@ -258,7 +259,7 @@ class CachedPreparation:
                 )
             origin = Origin(model=describe(self._model), compile_ms=compile_ms, created_s=time.time())
             self.cache.store(self._parts, artifact, origin)
-        except Exception as error:
+        except DRIVER_FAULTS as error:
             # The model is ready, so a problem of a driver or a disk must not fail the preparation.
             reason = text_of(error)
             warn_once(f"a model compiled by {self._device.name} cannot be cached: {reason}")

@@ -44,6 +44,7 @@ from neurald.hal.registry import create_device
 from neurald.hal.rpc.server.grpc_service import SERVICE
 from neurald.hal.rpc.server.server import DeviceServer
 from neurald.hal.rpc.transport.tls_files import TlsFiles
+from neurald.hal.validation.device_rules import validate_description
 from neurald.service.daemon.health import Health
 from neurald.service.daemon.memory_limit import limited_memory
 from neurald.service.daemon.notifications import (
@@ -153,7 +154,8 @@ class Daemon:
         Raises:
             BadState: another process serves this address, or other users can replace the directory
                 of the socket.
-            BadData: other hosts can reach the address, and there is neither `tls` nor `insecure`.
+            BadData: other hosts can reach the address, and there is neither `tls` nor `insecure`;
+                or the device says something of itself that no device may.
             UnavailableDevice: there is no such driver, or its device is unavailable.
         """
         raise_descriptor_limit()
@@ -170,7 +172,7 @@ class Daemon:
             # Measuring must not make clients wait.
             if (measure := getattr(device, "measure", None)) is not None:
                 measure()
-            device.capabilities()
+            validate_description(device, self._driver)
             watch = self._crash_watch(device.version)
             self._server = DeviceServer(
                 device,

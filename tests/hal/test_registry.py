@@ -29,6 +29,10 @@ def broken() -> AddingDevice:
     raise RuntimeError("libOpenCL.so.1 is missing")
 
 
+def ending() -> AddingDevice:
+    raise SystemExit("no hardware")
+
+
 class Factory:
     @staticmethod
     def create() -> AddingDevice:
@@ -96,7 +100,10 @@ def test_drivers_that_fail(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(addition, "failing", failing, raising=False)
     monkeypatch.setattr(addition, "broken", broken, raising=False)
+    monkeypatch.setattr(addition, "ending", ending, raising=False)
     monkeypatch.setattr(addition, "Factory", Factory, raising=False)
+    with pytest.raises(UnavailableDevice, match="SystemExit: no hardware"):
+        registry.create_device("support.models.addition:ending")
     with pytest.raises(OutOfMemory, match="no room"):
         registry.create_device("support.models.addition:failing")
     with pytest.raises(UnavailableDevice, match=r"RuntimeError: libOpenCL.so.1 is missing"):
@@ -107,7 +114,7 @@ def test_drivers_that_fail(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_devices_that_lack_something(monkeypatch: pytest.MonkeyPatch) -> None:
     import support.models.addition as addition
 
-    members = {name: None for name in vars(Device) if not name.startswith("_")}
+    members: dict[str, object] = {name: None for name in vars(Device) if not name.startswith("_")}
     lacking = type("Lacking", (), {name: None for name in members if name not in ("type", "allocate")})
     monkeypatch.setattr(addition, "lacking", lacking, raising=False)
     with pytest.raises(BadData, match=r"returned a Lacking; .* it lacks type, allocate$"):
@@ -118,6 +125,9 @@ def test_devices_that_lack_something(monkeypatch: pytest.MonkeyPatch) -> None:
             return members[name]
 
     monkeypatch.setattr(addition, "wrapped", Wrapped, raising=False)
+    with pytest.raises(BadData, match="its name is None"):
+        registry.create_device("support.models.addition:wrapped")
+    monkeypatch.setitem(members, "name", "wrapped")
     assert isinstance(registry.create_device("support.models.addition:wrapped"), Wrapped)
 
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import grpc
 
-from neurald.hal.errors import Error, OpFailed, OutOfMemory, error_for
+from neurald.hal.errors import DRIVER_FAULTS, Error, OpFailed, OutOfMemory, error_for
 from neurald.hal.rpc.server.failure_log import note_failure
 from neurald.hal.rpc.transport.status import abort
 
@@ -28,13 +28,13 @@ def run_or_abort(context: grpc.ServicerContext, call: Callable[[], _T]) -> _T:
     """
     try:
         return call()
-    except Exception as error:
+    except DRIVER_FAULTS as error:
         failure = failure_to_report(error)
     note_failure(failure, "a call")
     return abort(context, failure)
 
 
-def failure_to_report(error: Exception) -> Error:
+def failure_to_report(error: BaseException) -> Error:
     """Returns the error that the client is sent.
 
     Raises:

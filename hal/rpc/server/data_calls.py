@@ -19,7 +19,7 @@ from neurald.hal.admission.kept_calls import KeptCalls
 from neurald.hal.admission.serving_turns import ServingPlace
 from neurald.hal.admission.session import Session
 from neurald.hal.admission.streams import Stream, StreamLimiter
-from neurald.hal.errors import BadData, ResourceExhaustedPersistent
+from neurald.hal.errors import DRIVER_FAULTS, BadData, ResourceExhaustedPersistent
 from neurald.hal.rpc.server.call_cancellation import cancellation_of
 from neurald.hal.rpc.server.call_failures import failure_to_report, run_or_abort
 from neurald.hal.rpc.server.call_trace import timed_request
@@ -92,7 +92,7 @@ class DataCalls:
             ):
                 parts = self._handler.read_memory(session, message)
                 yield from _paced(parts, stream, lambda part: part.ByteSize())
-        except Exception as error:
+        except DRIVER_FAULTS as error:
             failure = failure_to_report(error)
         else:
             return
@@ -109,7 +109,7 @@ class DataCalls:
                 first = next(replies)
                 with self._streams.open(session, context) as stream:
                     yield from _paced(itertools.chain((first,), replies), stream, len)
-        except Exception as error:
+        except DRIVER_FAULTS as error:
             failure = failure_to_report(error)
         else:
             return
@@ -138,7 +138,7 @@ class DataCalls:
                     kept.note_reply()
                     if kept.is_over:
                         return
-        except Exception as error:
+        except DRIVER_FAULTS as error:
             failure = failure_to_report(error)
         else:
             return

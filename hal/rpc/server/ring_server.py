@@ -31,7 +31,14 @@ from neurald.hal.device import (
     ExecutionResult,
     PreparedModel,
 )
-from neurald.hal.errors import BadData, Error, OpFailed, OutOfMemory, ResourceExhaustedTransient
+from neurald.hal.errors import (
+    DRIVER_FAULTS,
+    BadData,
+    Error,
+    OpFailed,
+    OutOfMemory,
+    ResourceExhaustedTransient,
+)
 from neurald.hal.execution.native_serving import (
     GIVEN_UP,
     IDLE,
@@ -440,7 +447,7 @@ class RingServer:
             self._fail(error)
         except MemoryError:
             self._fail(OutOfMemory("the daemon has no memory left for this execution"))
-        except Exception as error:
+        except DRIVER_FAULTS as error:
             logger.error("an execution failed", exc_info=error)
             self._fail(OpFailed("internal error of the daemon; its log has the details"))
         else:

@@ -228,7 +228,7 @@ def test_shapes_that_change_and_outputs_that_are_too_small(remote: RemoteDevice)
 def test_errors_of_the_driver(burst: RemoteBurst, device: AddingDevice) -> None:
     shared = Shared()
 
-    def fail(error: Exception) -> None:
+    def fail(error: BaseException) -> None:
         def on_execute(*_: Any) -> None:
             raise error
 
@@ -238,10 +238,11 @@ def test_errors_of_the_driver(burst: RemoteBurst, device: AddingDevice) -> None:
     for _ in range(2):
         with pytest.raises(Unmappable, match="one of its own"):
             burst.execute(shared.request, RUN)
-    fail(ValueError("a secret"))
-    with pytest.raises(OpFailed, match="log") as caught:
-        burst.execute(shared.request, RUN)
-    assert "secret" not in str(caught.value)
+    for fault in (ValueError("a secret"), SystemExit("a secret")):
+        fail(fault)
+        with pytest.raises(OpFailed, match="log") as caught:
+            burst.execute(shared.request, RUN)
+        assert "secret" not in str(caught.value)
     fail(MemoryError())
     with pytest.raises(Exception, match="no memory left"):
         burst.execute(shared.request, RUN)

@@ -1,5 +1,6 @@
 """Executions on another host, whose calls carry their data: sizes, cancellation, hostile peers."""
 
+import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -165,10 +166,16 @@ def test_errors_of_the_device(remote: RemoteDevice, device: AddingDevice) -> Non
     def refuse(*_: Any) -> None:
         raise ResourceExhaustedPersistent("no room for operand 7")
 
+    def end(*_: Any) -> None:
+        sys.exit("as a script does")
+
     for count in (4, 2 * MIB):
         model = prepared(remote, count)
         device.on_execute = refuse
         with pytest.raises(ResourceExhaustedPersistent, match="operand 7"):
+            run(model, count)
+        device.on_execute = end
+        with pytest.raises(OpFailed, match="internal error of the daemon"):
             run(model, count)
         device.on_execute = lambda *_: None
         run(model, count)

@@ -297,10 +297,16 @@ def test_errors_of_the_driver(prepared: RemotePreparedModel, device: AddingDevic
     def fail(*_: Any) -> None:
         raise Unmappable("one of its own")
 
+    def end(*_: Any) -> None:
+        sys.exit("as a script does")
+
     device.on_execute = fail
     for _ in range(2):
         with pytest.raises(Unmappable, match="one of its own"):
             Caller().run(prepared, 1)
+    device.on_execute = end
+    with pytest.raises(OpFailed, match="internal error of the daemon"):
+        Caller().run(prepared, 1)
     device.on_execute = lambda *_: None
     Caller().run(prepared, 2)
     assert len(prepared.connection.rings) == 1

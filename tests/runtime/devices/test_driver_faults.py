@@ -77,6 +77,7 @@ ERRORS = (
     OSError(5, "a mistake"),
     MemoryError(),
     StopIteration(),
+    SystemExit("a mistake"),
 )
 
 

@@ -335,6 +335,17 @@ def test_what_a_device_measures_is_measured_before_clients_come(
     assert served == [False, False]
 
 
+def test_a_device_that_says_what_none_may_is_not_served(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "neurald.service.daemon.daemon.create_device", lambda driver: AddingDevice(version="")
+    )
+    with pytest.raises(BadData, match="driver wrong has a fault: its version is ''"):
+        Daemon("wrong").startup()
+    assert not list(directory.iterdir())
+
+
 @pytest.mark.parametrize("error", [None, UnavailableDevice("it is lost"), RuntimeError("no luck")])
 def test_a_device_is_opened_while_its_first_client_connects(
     directory: Path, monkeypatch: pytest.MonkeyPatch, error: Exception | None

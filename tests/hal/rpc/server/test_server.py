@@ -229,11 +229,12 @@ def test_a_long_message_is_cut(peer: Peer, device: AddingDevice) -> None:
         peer.call("Execute", execution(handle, pool(peer.memory(bytes(24))), RESULTS))
 
 
+@pytest.mark.parametrize("kind", [RuntimeError, SystemExit])
 def test_other_exceptions_stay_in_the_log(
-    peer: Peer, device: AddingDevice, caplog: pytest.LogCaptureFixture
+    peer: Peer, device: AddingDevice, caplog: pytest.LogCaptureFixture, kind: type[BaseException]
 ) -> None:
     def fail(*_: Any) -> None:
-        raise RuntimeError("the secret")
+        raise kind("the secret")
 
     device.on_prepare = fail
     with caplog.at_level(logging.ERROR), pytest.raises(Error) as caught:
