@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any, Final, NoReturn
 
 import neurald.litert as replacement
@@ -181,15 +181,29 @@ def _add_tensorflow() -> None:
     path = ""
     for name in (_TENSORFLOW, "lite", "python"):
         parent, path = path, f"{path}.{name}".lstrip(".")
-        module = sys.modules[path] = _new_module(path, is_package=True)
-        module.__path__ = []
+        module = _part_of_tensorflow(path)
         if parent:
             setattr(sys.modules[parent], name, module)
     interpreter = _module(f"{path}.interpreter", _MODULES["interpreter"])
     sys.modules[interpreter.__name__] = module.interpreter = interpreter  # type: ignore[attr-defined]
     lite = sys.modules[f"{_TENSORFLOW}.lite"]
-    lite.experimental = SimpleNamespace()  # type: ignore[attr-defined]
+    lite.experimental = _part_of_tensorflow(f"{lite.__name__}.experimental")  # type: ignore[attr-defined]
     _replace_in(lite)
+
+
+def _part_of_tensorflow(path: str) -> ModuleType:
+    """Adds an empty module, which says so of everything that a program misses in it."""
+
+    def missing(attribute: str) -> NoReturn:
+        raise AttributeError(
+            f"module {path!r} has no attribute {attribute!r}: TensorFlow is not installed, and of it neurald "
+            "has only tf.lite.Interpreter, tf.lite.experimental.load_delegate and OpResolverType"
+        )
+
+    module = sys.modules[path] = _new_module(path, is_package=True)
+    module.__path__ = []
+    vars(module)["__getattr__"] = missing
+    return module
 
 
 def _replace_in(lite: Any) -> None:

@@ -93,6 +93,15 @@ def test_programs_find_the_packages_before_they_import_one(tmp_path: Path) -> No
         assert is_package == str(not name.endswith(("interpreter", "model"))), name
 
 
+def test_what_is_missing_without_tensorflow_says_why(tmp_path: Path) -> None:
+    for text in ("tf.constant(1)", "tf.lite.TFLiteConverter", "tf.lite.experimental.Analyzer"):
+        found = run(tmp_path, "-c", f"import tensorflow as tf\n{text}")
+        last = found.stderr.splitlines()[-1]
+        assert last.startswith("AttributeError: module 'tensorflow")
+        assert "TensorFlow is not installed, and of it neurald has only tf.lite.Interpreter" in last
+    assert run(tmp_path, "-c", "import tensorflow as tf\nprint(hasattr(tf, 'keras'))").stdout == "False\n"
+
+
 def test_the_text_of_a_program(tmp_path: Path) -> None:
     (tmp_path / "helper.py").write_text("VALUE = 7\n")
     text = (
