@@ -2,10 +2,12 @@
 
 import keyword
 import re
+import shutil
 import sys
 from pathlib import Path
 
 from neurald.hal.errors import BadData
+from neurald.hal.process.files.output_file import write_output
 from neurald.hal.registry import BUILT_IN
 
 _NAME = re.compile(r"[a-z][a-z0-9]*([-_][a-z0-9]+)*")
@@ -56,7 +58,7 @@ def write_driver(name: str, directory: Path) -> None:
 
     Raises:
         BadData: the driver cannot have this name, or the directory exists.
-        OSError: the package cannot be written.
+        OSError: the package cannot be written; nothing of it is left.
     """
     package = checked_name(name)
     if directory.exists() or directory.is_symlink():
@@ -69,10 +71,15 @@ def write_driver(name: str, directory: Path) -> None:
     }
     contents = {path.format(package=package): _filled(template, words) for path, template in _FILES.items()}
     directory.mkdir(parents=True)
-    for path, content in contents.items():
-        target = directory / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(content)
+    try:
+        for path, content in contents.items():
+            target = directory / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            write_output(target, content.encode())
+    except BaseException:
+        # A part of a package would be in the way of the next try.
+        shutil.rmtree(directory, ignore_errors=True)
+        raise
 
 
 def _filled(template: str, words: dict[str, str]) -> str:

@@ -1,5 +1,6 @@
 """Installs the unit files, and tells systemd."""
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -97,13 +98,15 @@ def install(
             # With its old files, it also removes the sockets of drivers that have none any more.
             _run([[*systemctl, "stop", "neurald.socket", "neurald.service"]], tell)
     for target, text in targets.items():
+        staging = target.with_name(f".{target.name}.new")
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            staging = target.with_name(f".{target.name}.new")
             staging.write_text(text, encoding="utf-8")
             staging.chmod(0o644)
             staging.replace(target)
         except OSError as error:
+            with contextlib.suppress(OSError):
+                staging.unlink()
             raise BadState(f"{target} cannot be written: {error.strerror or error}") from None
         tell(f"wrote {target}")
     if root is not None:

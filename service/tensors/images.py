@@ -117,7 +117,10 @@ def _as_input(
     mean = DEFAULT_MEAN if mean is None else mean
     std = DEFAULT_STD if std is None else std
     if not (np.isfinite(mean) and np.isfinite(std) and std != 0):
-        raise BadData(f"mean {mean} and std {std} cannot normalise an image; std must not be 0")
+        raise BadData(
+            f"mean {mean} and std {std} cannot normalise an image; numbers are expected, "
+            "and for std one other than 0"
+        )
     real = (pixels.astype(np.float32) - np.float32(mean)) / np.float32(std)
     if operand.type in _FLOATS:
         return np.asarray(real, dtype), "" if is_given else _GUESS

@@ -1,5 +1,6 @@
 """`neurald new-driver` writes a driver that passes its own tests."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -52,6 +53,24 @@ def test_existing_directories_are_not_overwritten(tmp_path: Path) -> None:
     dangling = tmp_path / "dangling"
     dangling.symlink_to(tmp_path / "nowhere")
     assert "exists already" in error_of("new-driver", "turbo", dangling)
+
+
+def test_a_package_that_cannot_be_written_whole_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[Path] = []
+
+    def write_until_the_disk_is_full(path: Path, content: bytes) -> None:
+        if len(written) == len(_FILES) - 1:
+            raise OSError(errno.ENOSPC, "it cannot be written: no space", str(path))
+        path.write_bytes(content)
+        written.append(path)
+
+    monkeypatch.setattr("neurald.service.driver_template.writer.write_output", write_until_the_disk_is_full)
+    message = error_of("new-driver", "my-npu", tmp_path / "new")
+    assert message.endswith("test_damaged_files.py: it cannot be written: no space\n")
+    assert written
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_written_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

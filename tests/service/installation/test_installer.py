@@ -1,5 +1,6 @@
 """Installing the service: which files change, and which commands run."""
 
+import errno
 import subprocess
 import sys
 from pathlib import Path
@@ -38,6 +39,21 @@ class Systemd:
         self.commands.append(" ".join(command))
         is_refused = bool(self._refused) and self._refused in command
         return subprocess.CompletedProcess(command, int(is_refused), "", "Access denied\n")
+
+
+def test_a_file_that_cannot_be_written_leaves_no_part_of_it(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    systemd = Systemd(home, monkeypatch)
+
+    def full(self: Path, target: Path) -> Path:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(BadState, match="cannot be written: No space left"):
+        install_service()
+    assert list((home / "config" / "systemd" / "user").iterdir()) == []
+    assert not any("enable" in command for command in systemd.commands)
 
 
 def test_the_users_service_is_written_enabled_and_removed(
