@@ -20,8 +20,11 @@ from neurald.drivers.cpu.kernels.common.function import cost_ns, function_text
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 
-#: Cycles for each destination that is examined, for each update, and for each vector of it.
-_LOOK_CYCLES, _UPDATE_CYCLES, _VECTOR_CYCLES = 1.0, 6.0, 2.0
+#: Cycles for each update, and for each vector of it.
+_UPDATE_CYCLES, _VECTOR_CYCLES = 4.0, 2.0
+#: Cycles for each destination that a work item examines among those of others, which the processor
+#: cannot predict.
+_LOOK_CYCLES = 3.0
 #: Minimum cycles of a work item, each of which looks at all destinations.
 _MIN_ITEM_CYCLES = 50_000.0
 #: Number of vectors of a row that are written out instead of looped over.
@@ -51,7 +54,8 @@ def routine(kernel: Kernel, node: Procedure, algorithm: Scatter, target: Target)
         text=function_text(code, arguments),
         arguments=arguments,
         work_items=items,
-        cost_ns=cost_ns(items * looks + updates, arguments),
+        # One call for all work items examines each destination once.
+        cost_ns=cost_ns(updates, arguments),
         declarations=frozenset(code.declarations),
         label=f"{count} rows scattered",
         operations=kernel.operations,

@@ -6,6 +6,9 @@ one, until rows and columns are swapped and a register holds neighbours in the o
 
 If the last axis of the output is shorter than a block, its elements are moved as one: they are
 interleaved when they are read, if they are far apart in the source.
+
+If rows of the source are shorter than a block, what follows each of them is read as well, and not
+stored. The last rows are read with what precedes them instead, to stay in range.
 """
 
 import math
@@ -35,6 +38,9 @@ _TILE_BYTES, _TILE_ROWS = 128, 32
 _CACHE_WAYS, _CACHE_WAY_BYTES = 8, 4096
 #: Sizes of runs of elements that are moved as one.
 _RUN_BYTES = (2, 4, 8)
+#: Minimum part of a block's rows that is used, and the minimum distance between the elements of a
+#: column in the source if it is not all: the generic code loads vectors of closer ones.
+_MIN_USED, _MIN_DISTANCE = 1 / 4, 9
 
 
 class _Movement(Struct, frozen=True, kw_only=True):
@@ -73,6 +79,21 @@ class _Movement(Struct, frozen=True, kw_only=True):
         """Number of rows of a block, which is square."""
         return _ROW_BYTES // self.size_bytes
 
+    @property
+    def beyond(self) -> int:
+        """Number of elements that a block reads beyond the columns that it stores."""
+        return max(0, self.rows - self.near.extent)
+
+    @property
+    def ending(self) -> int:
+        """Number of last rows after which there are too few elements to read beyond them."""
+        return -(-self.beyond // self.strides[self.axes[-1]]) if self.beyond else 0
+
+    def can_read_before(self, rows: int) -> bool:
+        """Returns True if as many elements precede these last rows as may be read with them."""
+        last = self.axes[-1]
+        return self.beyond <= self.strides.get(last, 0) * (last.extent - rows)
+
     def output_strides(self) -> dict[Axis, int]:
         """Returns the strides of the output by axis, in elements or runs."""
         lengths = [each.extent for each in self.axes]
@@ -82,13 +103,18 @@ class _Movement(Struct, frozen=True, kw_only=True):
 def routine(kernel: Kernel, target: Target) -> Routine | None:
     """Returns the routine of a kernel, if it transposes at least one block."""
     movement = _movement(kernel)
-    if movement is None:
+    if movement is None or (movement.beyond and not _is_partly_used(movement)):
         return None
-    last, near = movement.axes[-1], movement.near
+    last = movement.axes[-1]
+
+    def is_in_range(joined: int) -> bool:
+        rows = joined * movement.rows
+        return rows + movement.ending <= last.extent and movement.can_read_before(rows)
+
     joined = max(1, target.vector_bytes // _ROW_BYTES)
-    while joined > 1 and last.extent < joined * movement.rows:
+    while joined > 1 and not is_in_range(joined):
         joined //= 2
-    if last.extent < joined * movement.rows or near.extent < movement.rows:
+    if not is_in_range(joined):
         return None
     arguments = arguments_of(kernel)
     code = Instructions(parameter_names(arguments))
@@ -151,6 +177,13 @@ def _movement(kernel: Kernel) -> _Movement | None:
     )
 
 
+def _is_partly_used(movement: _Movement) -> bool:
+    """Returns True if blocks of which not all columns are stored are faster than the generic code."""
+    distance = movement.strides.get(movement.axes[-1], 0)
+    is_used = movement.near.extent >= max(2, _MIN_USED * movement.rows)
+    return is_used and distance >= _MIN_DISTANCE and movement.planes == 1
+
+
 class _TransposeWriter:
     """Writes the function of a transposition.
 
@@ -164,7 +197,9 @@ class _TransposeWriter:
         last, near = movement.axes[-1], movement.near
         self._others = [each for each in movement.axes[:-1] if each is not near]
         self._columns = self._tile_columns()
-        self._tiles = max(1, last.extent // self._tile_rows)
+        #: End of the rows after which there is enough to read.
+        self._reach = last.extent - movement.ending
+        self._tiles = max(1, self._reach // self._tile_rows)
         columns = -(-near.extent // self._columns)
         self._extents = [*(each.extent for each in self._others), columns, self._tiles]
 
@@ -175,6 +210,8 @@ class _TransposeWriter:
         """
         movement = self._movement
         rows, extent, size = movement.rows, movement.near.extent, movement.size_bytes
+        if movement.beyond:
+            return extent
         sets = _CACHE_WAY_BYTES // math.gcd(movement.output_strides()[movement.near] * size, _CACHE_WAY_BYTES)
         most = max(rows, min(_TILE_BYTES // size, extent // rows * rows, _CACHE_WAYS * sets))
         return min(range(most, 0, -rows), key=lambda columns: -(-extent // columns) * columns)
@@ -201,23 +238,31 @@ class _TransposeWriter:
             *at, columns, tile = position
             column = self._begin(columns, self._columns, near)
             first = multiple(code, tile, self._tile_rows)
-            whole = min(self._tile_rows, last // length * length)
-            with code.loop("0", str(whole), step=length) as loop:
+            whole = min(self._tile_rows, self._reach // length * length)
+            with code.loop("0", str(whole), step=length, may_be_empty=not whole) as loop:
                 self._move(at, total(code, first, loop.index), column, self._joined)
-            left = last - (self._tiles - 1) * self._tile_rows - whole
-            if not left:
+            begin = (self._tiles - 1) * self._tile_rows + whole
+            if begin == last:
                 return
             with self._in_last(tile):
-                begin = last - left
-                if left >= length:
-                    with code.loop(str(begin), str(last - left % length), step=length) as loop:
+                end = begin + (self._reach - begin) // length * length
+                if begin < end:
+                    with code.loop(str(begin), str(end), step=length) as loop:
                         self._move(at, loop.index, column, self._joined)
-                if left % length:
-                    joined = self._joined
-                    while joined > 1 and joined // 2 * self._movement.rows >= left % length:
-                        joined //= 2
-                    # The last blocks start earlier to stay in range.
-                    self._move(at, str(last - joined * self._movement.rows), column, joined)
+                if end < last:
+                    self._move_last(at, last - end, column)
+
+    def _move_last(self, at: Sequence[str], count: int, column: str) -> None:
+        """Moves the last rows, of which there may be more than of joined blocks."""
+        rows, joined = self._movement.rows, self._joined
+        last = self._movement.axes[-1].extent
+        while joined > 1 and joined // 2 * rows >= count:
+            joined //= 2
+        if count > joined * rows:
+            # Blocks whose last row is the last one that may be read.
+            self._move(at, str(self._reach - joined * rows), column, joined)
+        # The last blocks start earlier to stay in range.
+        self._move(at, str(last - joined * rows), column, joined, before=self._movement.beyond)
 
     def _in_last(self, tile: str) -> AbstractContextManager[None]:
         """Returns a condition that a tile is the last one along the last axis."""
@@ -225,8 +270,16 @@ class _TransposeWriter:
             return nullcontext()
         return self._code.when(self._code.value(f"icmp eq i64 {tile}, {self._tiles - 1}"))
 
-    def _move(self, at: Sequence[str], along: str, column: str, joined: int) -> None:
-        """Moves the columns of a tile, of joined blocks."""
+    def _move(self, at: Sequence[str], along: str, column: str, joined: int, *, before: int = 0) -> None:
+        """Moves the columns of a tile, of joined blocks.
+
+        Args:
+            at: positions along other axes.
+            along: the first row.
+            column: the first column.
+            joined: number of blocks.
+            before: number of elements that are read before the first column.
+        """
         code, movement, size = self._code, self._movement, self._movement.size_bytes
         unit = movement.unit_bytes
         last, near, rows = movement.axes[-1], movement.near, movement.rows
@@ -234,12 +287,13 @@ class _TransposeWriter:
         positions = [*zip(self._others, at, strict=True), (last, along), (near, column)]
         read = [multiple(code, index, unit * strides.get(each, 0)) for each, index in positions]
         written = [multiple(code, index, size * written_strides[each]) for each, index in positions]
-        source = address(code, self._source, *read, str(unit * movement.offset))
+        source = address(code, self._source, *read, str(unit * (movement.offset - before)))
         target = address(code, "%a0", *written)
         for start in range(0, self._columns, rows):
             block = address(code, source, str(start * unit))
             columns = self._transposed(block, unit * strides.get(last, 0), joined)
-            for number, register in enumerate(columns, start):
+            stored = columns[before : before + self._columns - start]
+            for number, register in enumerate(stored, start):
                 place = address(code, target, str(number * size * written_strides[near]))
                 kind = self._kind(joined * rows)
                 code.effect(f"store {kind} {register}, ptr {place}, align {movement.alignment}")

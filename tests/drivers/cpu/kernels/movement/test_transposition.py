@@ -98,6 +98,54 @@ def test_other_kernels_have_no_routine(target: Target) -> None:
     assert transposition.routine(transposed((64, 64), (0, 1), Scalar.FLOAT32)[0], target) is None
 
 
+#: The same for sources whose rows are shorter than a block.
+SHORT_ROWS = (
+    ((3, 5, 200, 9), (1, 3, 0, 2)),
+    ((70, 9), (1, 0)),
+    ((2, 64, 10), (0, 2, 1)),
+    ((65, 15), (1, 0)),
+    ((7, 3, 16, 5), (3, 1, 0, 2)),
+    ((40, 3, 4), (2, 1, 0)),
+    ((129, 5, 3), (1, 2, 0)),
+    ((129, 2, 5), (1, 2, 0)),
+    ((65, 2, 5), (1, 2, 0)),
+    ((33, 3, 4), (2, 1, 0)),
+)
+
+
+@pytest.mark.parametrize("kind", [Scalar.INT8, Scalar.BOOL, Scalar.INT16, Scalar.FLOAT32])
+@pytest.mark.parametrize("first", [0, 1])
+def test_rows_shorter_than_a_block(kind: Scalar, first: int, target: Target) -> None:
+    """Reads elements around the rows, but none outside the source."""
+    found = []
+    for shape, order in SHORT_ROWS:
+        whole = (shape[0] + first, *shape[1:])
+        _, source = transposed(whole, order, kind)
+        output = Value(tuple(shape[each] for each in order), kind)
+        axes = tuple(axis(length) for length in output.shape)
+        # The source may have a row before the first one.
+        row, *others = _index(axes, order)
+        kernel = Kernel(output=output, axes=axes, body=load(source, (row + first, *others)))
+        routine = transposition.routine(kernel, target)
+        if routine is not None:
+            found.append((routine, source, order))
+    assert len(found) >= 3
+    functions = compiled([routine for routine, _, _ in found], target)
+    for number, (routine, source, order) in enumerate(found):
+        values = generator.integers(0, 2 if kind is Scalar.BOOL else 120, source.shape).astype(kind.dtype)
+        result, status = run(
+            routine,
+            {source: values},
+            target,
+            at_start=bool(number % 2),
+            splits=[routine.work_items // 2],
+            functions=functions,
+        )
+        assert not status
+        expected = values[first:].transpose(order)
+        np.testing.assert_array_equal(result.reshape(expected.shape), expected, err_msg=routine.label)
+
+
 @pytest.mark.parametrize(
     ("kind", "length"),
     [(Scalar.INT8, 2), (Scalar.BOOL, 4), (Scalar.UINT8, 8), (Scalar.INT16, 4), (Scalar.FLOAT32, 2)],
