@@ -165,7 +165,8 @@ class GrowingModel(CpuPreparedModel):
         if not outputs.are_apart:
             return None
         inputs = [address_of(request, each, each.length) for each in request.inputs]
-        call = self.native.growing_call(self._lengths)
+        room = [argument.length for argument in request.outputs]
+        call = self.native.growing_call(self._lengths, room=room)
         if call is None or not outputs.result(call.expected_shapes()).is_sufficient:
             return None
         call.bind(inputs, outputs.addresses)

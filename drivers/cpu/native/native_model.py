@@ -308,20 +308,21 @@ class NativeModel:
         return None if instance is None else instance.short_call(binding, (self, keep))
 
     def growing_call(
-        self, lengths: Sequence[int], earlier: "GrowingCall | None" = None
+        self, lengths: Sequence[int], earlier: "GrowingCall | None" = None, room: Sequence[int] = ()
     ) -> "GrowingCall | None":
         """Returns what repeats the last execution of a step with changing lengths, if short.
 
         Args:
             lengths: the lengths of the inputs, see `OpenExecutable.input_lengths`.
             earlier: the call that it replaces, if there is one.
+            room: bytes of memory for each output, if `GrowingCall.bind` is going to be called.
         """
         # How long a loop runs depends on data.
         if not python_table() or self.executable.loops or self._has_strings():
             return None
         instance = self._instances.take()
         try:
-            return None if isinstance(instance, Instance) else instance.call(lengths, earlier)
+            return None if isinstance(instance, Instance) else instance.call(lengths, earlier, room)
         except (OutOfMemory, ResourceExhaustedTransient, ResourceExhaustedPersistent):
             return None
         finally:

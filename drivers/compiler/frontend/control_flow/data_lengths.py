@@ -228,6 +228,8 @@ class DataLengths:
         self._flat.operands[output] = replace(self._flat.operands[output], dimensions=shape)
         self._flat.shapes[output], self._flat.levels[output] = shape, len(self._flat.regions) - 1
         source = self.stored(call.index("input"))
+        # An output is copied where the caller wants it if all lengths are known before.
+        self._flat.add_guards()
         self._flat.regions[-1].items.append(Copy(target=output, source=source))
 
     def _leave(self, lengths: Array, total: Any) -> None:

@@ -178,7 +178,7 @@ def _movement(kernel: Kernel) -> _Movement | None:
 
 
 def _is_partly_used(movement: _Movement) -> bool:
-    """Returns True if blocks of which not all columns are stored are faster than the generic code."""
+    """Returns True if blocks with columns that are not stored outdo the generic code."""
     distance = movement.strides.get(movement.axes[-1], 0)
     is_used = movement.near.extent >= max(2, _MIN_USED * movement.rows)
     return is_used and distance >= _MIN_DISTANCE and movement.planes == 1

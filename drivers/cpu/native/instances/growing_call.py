@@ -1,7 +1,8 @@
 """Repeats a short step whose lengths change while it runs, as a function of native code.
 
-The step runs in memory of its own, which fits lengths like those of the last execution. Native code
-copies the outputs, as large as last time. If they have another size now, they are copied once more.
+The step runs in memory of its own, which fits lengths like those of the last execution. It writes
+outputs where the caller wants them if there is room for all lengths that fit. Native code copies
+the others, as large as last time. If they have another size now, they are copied once more.
 """
 
 import ctypes
@@ -34,9 +35,12 @@ class GrowingCall:
         capacities: the lengths that fit.
         lengths: those of the inputs, see `OpenExecutable.input_lengths`.
         last: lengths after an execution, which the next one probably finds as well.
+        placed: the arguments of the step that are each output, numbered like those of
+            `Instance.bind_argument`; none of outputs that must be copied.
 
     Attributes:
         capacities: the lengths that fit.
+        copied_outputs: the positions of the outputs that are copied.
     """
 
     def __init__(
@@ -46,8 +50,11 @@ class GrowingCall:
         capacities: Sequence[int],
         lengths: Sequence[int],
         last: Sequence[int],
+        placed: Sequence[Sequence[int]] = (),
     ) -> None:
         self._opened = opened
+        self._placed = placed
+        self.copied_outputs: Sequence[int] = range(len(opened.outputs))
         self._instance = instance
         self.capacities = tuple(capacities)
         count = len(opened.program.bounds)
@@ -63,6 +70,11 @@ class GrowingCall:
 
     def bind(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
         """Sets the memory for `run`, which does not overlap and has room for the outputs."""
+        for arguments, address in zip(self._placed, outputs, strict=False):
+            for argument in arguments:
+                self._instance.bind_argument(argument, address)
+        written = {number for number, arguments in enumerate(self._placed) if arguments}
+        self.copied_outputs = [number for number in range(len(outputs)) if number not in written]
         self._ports = self._new_ports()
         places = [(address, 0) for address in (*inputs, *outputs)]
         self._outputs = outputs
@@ -96,10 +108,12 @@ class GrowingCall:
                 dtype=port.operand.type.dtype,
                 shape=shape,
                 size_bytes=size_bytes,
-                own=arena + (port.offset or 0),
+                own=arena + (port.offset or 0) if number in self.copied_outputs else 0,
                 cells=(),
             )
-            for port, (shape, size_bytes) in zip(executable.outputs, self._sizes(self._expected), strict=True)
+            for number, (port, (shape, size_bytes)) in enumerate(
+                zip(executable.outputs, self._sizes(self._expected), strict=True)
+            )
         ]
         return StepPorts(self._instance.input_ports(inputs), outputs)
 
@@ -152,8 +166,9 @@ class GrowingCall:
     def write(self, lengths: bytes) -> None:
         """Writes the outputs of a run that has found other lengths; they fit."""
         ports, sizes = self._instance.executable.outputs, self._sizes(lengths)
-        for port, address, (_, size_bytes) in zip(ports, self._outputs, sizes, strict=True):
-            ctypes.memmove(address, self._instance.arena + (port.offset or 0), size_bytes)
+        for number in self.copied_outputs:
+            start = self._instance.arena + (ports[number].offset or 0)
+            ctypes.memmove(self._outputs[number], start, sizes[number][1])
         self._expect(lengths, sizes)
 
     def _expect(self, lengths: bytes, sizes: _Sizes) -> None:

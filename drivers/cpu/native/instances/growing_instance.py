@@ -186,13 +186,17 @@ class GrowingInstance:
             if placed is None or not placed.arguments[number]:
                 ctypes.memmove(target, self._instance.arena + (port.offset or 0), sizes[number])
 
-    def call(self, lengths: Sequence[int], earlier: GrowingCall | None = None) -> GrowingCall:
+    def call(
+        self, lengths: Sequence[int], earlier: GrowingCall | None = None, room: Sequence[int] = ()
+    ) -> GrowingCall:
         """Returns a call with memory of its own for executions like the last one.
 
         Args:
             lengths: the lengths of the inputs.
             earlier: the call that it replaces, whose lengths fit as well: several lengths that vary
                 are rarely all long at once.
+            room: bytes of memory for each output, which the call may write in place; none if there
+                is no such memory.
         """
         last = self._lengths()
         before = [0] * self._symbols if earlier is None else earlier.capacities
@@ -200,8 +204,39 @@ class GrowingInstance:
             min(capacity, max(_SHORT_CAPACITY, 2 * length, *others))
             for capacity, length, *others in zip(self._capacities, last, lengths, before, strict=True)
         ]
+        placed = self._fit(capacities, last, room) if room and self._placed is not None else ()
         instance = self._make(self._opened.grown(capacities))
-        return GrowingCall(self._opened, instance, capacities, lengths, last)
+        return GrowingCall(self._opened, instance, capacities, lengths, last, placed)
+
+    def _fit(
+        self, capacities: list[int], last: Sequence[int], room: Sequence[int]
+    ) -> Sequence[Sequence[int]]:
+        """Lowers capacities so that outputs which the caller can place fit into its memory.
+
+        Returns:
+            The arguments that are each output, see `PlacedOutputs`; none of those that do not fit.
+        """
+        assert self._placed is not None  # noqa: S101 - the caller has looked
+        arguments, ports = self._placed.arguments, self._opened.outputs
+        places = [number for number, each in enumerate(arguments) if each]
+
+        def too_large(lengths: Sequence[int]) -> list[int]:
+            numbers = self._opened.program.largest(lengths)
+            if numbers is None:
+                return places
+            sizes = {
+                number: self._opened.values[ports[number].value].size_bytes(numbers) for number in places
+            }
+            return [number for number, size_bytes in sizes.items() if size_bytes > room[number]]
+
+        exact = [max(1, each) for each in last]
+        if too_large(exact):
+            return ()
+        for symbol, length in enumerate(exact):
+            if not too_large(capacities):
+                break
+            capacities[symbol] = length
+        return arguments
 
     def _make(self, grown: Grown) -> Instance:
         return Instance(grown.executable, *self._memory, has_ports=False)

@@ -12,6 +12,7 @@ import neurald as nd
 from neurald.drivers.cpu.data_dependent.growing_model import GrowingModel
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.cpu.native import native_model
+from neurald.drivers.cpu.native.instances.growing_call import GrowingCall
 from neurald.drivers.cpu.native.instances.growing_instance import GrowingInstance
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.reference.device import ReferenceDevice
@@ -80,6 +81,61 @@ def test_repeated_executions(compilation: nd.Compilation) -> None:
         rows, columns = execution.output_dimensions(0)
         assert (rows, columns) == tuple(shape.tolist()) == (wanted[0], WIDTH * wanted[1])
         np.testing.assert_array_equal(total[: rows * columns].reshape(rows, columns), expected(counts, turn))
+
+
+@pytest.mark.parametrize("kind", ["RANGE", "TILE", "RESHAPE"])
+def test_outputs_are_written_in_place(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results that are longer than before, up to the buffer's length, are not copied either."""
+    monkeypatch.setattr(native_model, "_MAX_SHORT_NS", 1 << 40)
+    file = TfliteModel()
+    graph = file.subgraph()
+    if kind == "RANGE":
+        fed = [graph.tensor((), "INT32", has_rank=True) for _ in range(3)]
+        result = graph.tensor((1,), "INT32", shape_signature=(-1,))
+        values = [[np.array(each, np.int32) for each in (0, n, 1)] for n in (40, 40, 40, 7, 60, 61, 40)]
+    elif kind == "TILE":
+        fed = [graph.tensor((3,), "INT32"), graph.tensor((1,), "INT32")]
+        result = graph.tensor((3,), "INT32", shape_signature=(-1,))
+        values = [[np.arange(3, dtype=np.int32), times(n)] for n in (13, 13, 13, 2, 20, 21, 13)]
+    else:
+        fed = [graph.tensor((60,), "INT32"), graph.tensor((2,), "INT32")]
+        result = graph.tensor((1, 1), "INT32", shape_signature=(-1, -1))
+        shapes = [(n, 60 // n) for n in (6, 6, 6, 3, 60, 61, 6)]
+        values = [[np.arange(60, dtype=np.int32), times(*each)] for each in shapes]
+    graph.operator(kind, fed, (result,))
+    graph.inputs, graph.outputs = fed, (result,)
+    compilation = nd.CompilationBuilder(nd.load_tflite(file.build()), [CpuDevice()]).finish()
+    reference = nd.CompilationBuilder(compilation.model, [ReferenceDevice()]).finish()
+    buffer = np.zeros(60 + 8, np.int32)
+    inputs = [each.copy() for each in values[0]]
+    execution = _execution(compilation, inputs, (buffer[:60],))
+    calls: list[GrowingCall] = []
+    bind = GrowingCall.bind
+
+    def bound(self: GrowingCall, *addresses: Any) -> None:
+        calls.append(self)
+        bind(self, *addresses)
+
+    monkeypatch.setattr(GrowingCall, "bind", bound)
+    for given in values:
+        for array, value in zip(inputs, given, strict=True):
+            array[...] = value
+        buffer[:] = -1
+        try:
+            (expected_result,) = reference.run(*given)
+        except nd.Error:
+            expected_result = None
+        if expected_result is None or expected_result.size > 60:
+            with pytest.raises(nd.Error):
+                execution.compute()
+        else:
+            execution.compute()
+            assert execution.output_dimensions(0) == expected_result.shape
+            found = buffer[: expected_result.size].reshape(expected_result.shape)
+            np.testing.assert_array_equal(found, expected_result)
+        assert (buffer[60:] == -1).all()
+    assert calls
+    assert not any(call.copied_outputs for call in calls)
 
 
 def _execution(compilation: nd.Compilation, inputs: Sequence[Any], outputs: Sequence[Any]) -> nd.Execution:
