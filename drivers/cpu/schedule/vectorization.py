@@ -37,6 +37,8 @@ _STEP_NS = 0.3
 _BYTE_NS = 0.02
 #: Cost of a gather, in instructions.
 _GATHER_STEPS = 16
+#: Instructions of `byte_quotient` for each register of floats.
+_QUOTIENT_STEPS = 8
 #: Cost of a horizontal reduction of a vector, in instructions; and of one that passes NaN on.
 _HORIZONTAL_STEPS, _EXTREME_STEPS = 5, 8
 #: Elements with at most this many instructions are computed in several registers at once, to hide
@@ -351,10 +353,10 @@ def _registers(kernel: Kernel, target: Target) -> int:
         if has_room and has_cheap_lookups(target):
             return _REGISTERS
         return 2 if has_room else 1
-    quotients = [byte_quotient_of(each, target) if isinstance(each, Apply) else None for each in kernel.roots]
-    if None not in quotients:
+    dividends = _byte_dividends(kernel, target)
+    if dividends:
         # Vectors are packed to one of bytes.
-        found = list(walk(*(each.quotient.dividend for each in quotients if each is not None)))
+        found = list(walk(*dividends))
     steps = sum(_weight(each) for each in found) + sum(isinstance(each, Load) for each in found)
     if steps <= _MAX_CHEAP_STEPS or any(isinstance(each, Reduce) for each in found):
         return _REGISTERS
@@ -367,6 +369,13 @@ def _registers(kernel: Kernel, target: Target) -> int:
     is_wide = any(each.type.size_bytes > _LANE_BYTES for each in found if each.type is not Scalar.INDEX)
     has_room = has_many or waits
     return _REGISTERS if has_room and not is_wide else 2
+
+
+def _byte_dividends(kernel: Kernel, target: Target) -> list[Expression]:
+    """Returns what `byte_quotient` divides if it computes all results of a kernel, else nothing."""
+    quotients = [byte_quotient_of(each, target) if isinstance(each, Apply) else None for each in kernel.roots]
+    found = [each.quotient.dividend for each in quotients if each is not None]
+    return found if len(found) == len(quotients) else []
 
 
 def _longest_chain(found: Sequence[Expression]) -> float:
@@ -471,7 +480,9 @@ def _element_ns(kernel: Kernel, lanes: int, target: Target, row: LaneConstants |
     steps, moved = 2.0, float(kernel.output.type.size_bytes)
     axes: dict[Expression, frozenset[Axis]] = {}
     reduced = {} if row is None else _reduced_windows(kernel, row, lanes)
-    for each in walk(*kernel.roots):
+    dividends = _byte_dividends(kernel, target) if lanes >= 2 * width else []
+    steps += _QUOTIENT_STEPS * len(dividends)
+    for each in walk(*(dividends or kernel.roots)):
         found = frozenset((each,)) if isinstance(each, Axis) else frozenset()
         found = found.union(*(axes[operand] for operand in each.operands))
         # Expressions that do not vary within a reduction are hoisted out of its loops.
