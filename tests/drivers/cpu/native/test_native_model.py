@@ -23,6 +23,7 @@ from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.native.records.step_records import StepRecords
 from neurald.drivers.cpu.target.executable import Executable, Instruction
 from neurald.drivers.cpu.target.kernel_calls import KernelCall
+from neurald.drivers.cpu.target.routine import ARRAY_ALIGNMENT
 from neurald.drivers.cpu.target.step_sizes import StepSizes
 from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.errors import MissedDeadlineTransient, OpFailed
@@ -338,3 +339,24 @@ def test_memory_at_any_address_is_used(code: str, shape: tuple[int, ...]) -> Non
             execution.compute()
             np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
             np.testing.assert_allclose(compiled.run(given_at)[0], wanted, rtol=1e-5, atol=1e-6)
+
+
+@sweep("kind", ["INT8", "UINT8"])
+def test_floats_are_quantised_where_they_are(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copying an array of NumPy to aligned memory would take as long as quantising it."""
+    file = TfliteModel()
+    graph = file.subgraph()
+    source, result = graph.tensor((40_000,)), graph.tensor((40_000,), kind, scale=0.05, zero_point=3)
+    graph.operator("QUANTIZE", (source,), (result,))
+    graph.inputs, graph.outputs = (source,), (result,)
+    alignments: list[int] = []
+    alignment_for = Instance._alignment_for
+
+    def found(self: Instance, *arguments: Any) -> int:
+        alignments.append(alignment_for(self, *arguments))
+        return alignments[-1]
+
+    monkeypatch.setattr(Instance, "_alignment_for", found)
+    compilation = nd.CompilationBuilder(nd.load_tflite(file.build()), [CpuDevice()]).finish()
+    compilation.run(np.zeros(40_000, np.float32))
+    assert set(alignments) == {ARRAY_ALIGNMENT}

@@ -65,3 +65,9 @@ def test_floats_are_added_in_order(target: Target) -> None:
 def test_large_scatters_are_divided(target: Target) -> None:
     (routine,) = expect_same([_case(Scalar.FLOAT32, (37, 256, 5000), ReductionOp.SUM)], target)
     assert routine.work_items > 1
+
+
+def test_short_rows_are_not_divided(target: Target) -> None:
+    """Work items would examine the destinations of each other for as long as updates take."""
+    (routine,) = expect_same([_case(Scalar.INT32, (3700, 1, 50_000), ReductionOp.MAXIMUM)], target)
+    assert routine.work_items == 1
