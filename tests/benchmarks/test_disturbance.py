@@ -36,7 +36,7 @@ def test_calls_are_measured_while_another_model_is_compiled(disturbance: ModuleT
 def test_all_compiling_processes_are_stopped_and_end(disturbance: ModuleType) -> None:
     with disturbance.compiling(add_model()) as process:
         # Threads of earlier tests may have had other pools.
-        server = disturbance.background._pools["cpu", False].process
+        server = disturbance.separate_compiler._pools["cpu", False].process
         process.signal(signal.SIGSTOP)
         wait_until(lambda: Path(f"/proc/{server}/stat").read_text().split(")")[1].split()[0] == "T")
         ended = process.ended
