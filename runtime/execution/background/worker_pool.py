@@ -13,12 +13,16 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final
 
+from neurald.hal.errors import BadState, Error, ResourceExhaustedTransient
 from neurald.hal.process.fork import forkable_lock
 
 #: How many functions of a lane run at once: enough to keep all cores and several devices busy.
 MAX_AT_ONCE: Final = max(8, 2 * (os.cpu_count() or 1))
 #: Maximum number of threads of all lanes together.
 _MAX_THREADS: Final = 32 * MAX_AT_ONCE
+
+#: What Python says of a call or a thread that is to start while it ends.
+_ENDS: Final = "shutdown"
 
 _lock: Final = forkable_lock()
 _pools: Final[list[ThreadPoolExecutor]] = []
@@ -34,7 +38,15 @@ class Lane:
         _lanes.add(self)
 
     def submit(self, function: Callable[[], Any]) -> "Future[Any]":
-        """Runs a function as soon as fewer than `MAX_AT_ONCE` of this lane run."""
+        """Runs a function as soon as fewer than `MAX_AT_ONCE` of this lane run.
+
+        Args:
+            function: what to run.
+
+        Raises:
+            BadState: the interpreter ends.
+            ResourceExhaustedTransient: no thread can be started.
+        """
         future: Future[Any] = Future()
         with self._changed:
             self._waiting.append((future, function))
@@ -43,10 +55,12 @@ class Lane:
             self._running += 1
         try:
             _pool().submit(self._run_waiting)
-        except BaseException:  # no thread can be started, or the interpreter ends
+        except BaseException as error:
             with self._changed:
                 self._running -= 1
             future.cancel()
+            if isinstance(error, RuntimeError):
+                raise _refusal(error) from None
             raise
         return future
 
@@ -72,6 +86,13 @@ class Lane:
         self._waiting.clear()
         self._running = 0
         self._changed = threading.Lock()
+
+
+def _refusal(error: RuntimeError) -> Error:
+    """Returns the error for a pool that starts no thread."""
+    if _ENDS in str(error):
+        return BadState("Python ends, and runs nothing in other threads any more; call without `submit`")
+    return ResourceExhaustedTransient(f"the call needs a thread, and none can be started: {error}")
 
 
 _lanes: Final[weakref.WeakSet[Lane]] = weakref.WeakSet()

@@ -1,11 +1,15 @@
 """Lanes: limited, in order, apart from each other, and usable in a forked child."""
 
 import os
+import subprocess
+import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from neurald.hal.errors import BadState, ResourceExhaustedTransient
 from neurald.runtime.execution.background.worker_pool import MAX_AT_ONCE, Lane
 
 
@@ -51,6 +55,41 @@ def test_errors_are_those_of_the_function_and_the_lane_goes_on() -> None:
     with pytest.raises(KeyError):
         lane.submit(fails).result(10)
     assert lane.submit(lambda: 1).result(10) == 1
+
+
+@pytest.mark.parametrize(
+    ("reason", "kind", "words"),
+    [
+        ("can't start new thread", ResourceExhaustedTransient, "none can be started: can't start new thread"),
+        ("cannot schedule new futures after interpreter shutdown", BadState, "Python ends"),
+    ],
+)
+def test_a_thread_that_cannot_start_is_an_error_of_the_api(
+    monkeypatch: pytest.MonkeyPatch, reason: str, kind: type[Exception], words: str
+) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError(reason)
+
+    lane = Lane()
+    with monkeypatch.context() as patched:
+        patched.setattr(ThreadPoolExecutor, "submit", refuse)
+        with pytest.raises(kind, match=words):
+            lane.submit(lambda: 1)
+    assert lane.submit(lambda: 2).result(10) == 2
+
+
+def test_python_that_ends_runs_nothing_more() -> None:
+    text = (
+        "import atexit\nfrom neurald.runtime.execution.background.worker_pool import Lane\n"
+        "from neurald.hal.errors import BadState\nlane = Lane()\n"
+        "def late():\n    try:\n        lane.submit(int)\n    except BadState as error:\n        print(error)\n"
+        "atexit.register(late)\nprint(lane.submit(int).result())"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert ended.stderr == ""
+    assert ended.stdout.startswith("0\nPython ends")
 
 
 def test_a_forked_child_has_threads_of_its_own() -> None:
