@@ -42,6 +42,13 @@ class WindowAxis(Struct, frozen=True):
         taps = np.arange(self.taps, dtype=np.int32)[None, :] * np.int32(self.dilation)
         return begins + taps - np.int32(self.before)
 
+    def positions_inside(self, tap: int) -> tuple[int, int]:
+        """Returns the first position whose tap is inside the image, and the first after these."""
+        shift = tap * self.dilation - self.before
+        first, end = -(shift // self.stride), -((shift - self.length) // self.stride)
+        first = min(max(first, 0), self.positions)
+        return first, min(max(end, first), self.positions)
+
     def is_inside(self) -> Array:
         """Returns which taps of each position are inside the image."""
         places = self.places()
@@ -96,30 +103,41 @@ def _fill(target: Array, batches: int, axes: tuple[WindowAxis, ...], depth: int)
     """Writes the offsets of all taps: positions first, then taps.
 
     Positions along the first axis differ by a number, so that one sum of two axes is most of it.
+    Taps outside of the image may have any offset before they are replaced.
     """
-    places, count = [axis.places() for axis in axes], len(axes)
     # Elements from one image element to the next along each axis, and from one image to the next.
     steps = [depth]
     for axis in reversed(axes):
         steps.insert(0, steps[0] * axis.length)
-    image, *along = map(np.int32, steps)
-    offsets: Array = np.zeros((1,) * (2 * count), np.int32)
-    for number, (place, step) in enumerate(zip(places, along, strict=True)):
-        shape = [1] * (2 * count)
-        shape[count + number] = place.shape[1]
-        if number:
-            shape[number] = place.shape[0]
-        offsets = offsets + (place if number else place[:1]).reshape(shape) * step
-    begins = (places[0][:, 0] - places[0][0, 0]) * along[0]
-    images = np.arange(batches, dtype=np.int32)[:, None] * image
-    whole = target.reshape(batches, len(begins), -1)
-    np.add((images + begins)[:, :, None], offsets.reshape(1, 1, -1), out=whole)
-    lengths = [size for part in (0, 1) for size in (place.shape[part] for place in places)]
-    whole = target.reshape(batches, *lengths)
-    for number, axis in enumerate(axes):
-        is_outside = ~axis.is_inside()
-        if is_outside.any():
-            np.moveaxis(whole, (1 + number, 1 + count + number), (0, 1))[is_outside] = -1
+    image, first_step, *_ = steps
+    first = axes[0]
+    taps = np.arange(first.taps) * (first.dilation * first_step) - first.before * first_step
+    places = np.zeros(1, np.int64)
+    for axis, step in zip(axes[1:], steps[2:], strict=True):
+        places = np.add.outer(places, np.arange(axis.positions) * (axis.stride * step))
+        taps = np.add.outer(taps, np.arange(axis.taps) * (axis.dilation * step) - axis.before * step)
+    line = np.add.outer(places.reshape(-1), taps.reshape(-1)).astype(np.int32)
+    begins = np.add.outer(
+        np.arange(batches) * image, np.arange(first.positions) * (first.stride * first_step)
+    )
+    lines = target.reshape(begins.size, line.size)
+    np.add.outer(begins.astype(np.int32).reshape(-1), line.reshape(-1), out=lines)
+    count = len(axes)
+    whole: Array | None = None
+    for number, axis in enumerate(axes, 1):
+        for tap in range(axis.taps):
+            begin, end = axis.positions_inside(tap)
+            if not begin and end == axis.positions:
+                continue
+            if whole is None:
+                lengths = [axis.positions for axis in axes] + [axis.taps for axis in axes]
+                whole = target.reshape(batches, *lengths)
+            of_tap = whole[(slice(None),) * (count + number) + (tap,)]
+            outer = (slice(None),) * number
+            if begin:
+                of_tap[(*outer, slice(begin))] = -1
+            if end < axis.positions:
+                of_tap[(*outer, slice(end, None))] = -1
 
 
 def rows_table(scope: BindingScope, rows: int, depth: int) -> BoundConstant:
