@@ -107,12 +107,15 @@ def digest_of_resources(root: "Traversable", folders: Iterable[str]) -> str:
 def _states(root: Path, folders: Iterable[str], scans: "dict[str, _Scan]") -> dict[str, str]:
     """Returns the files of each folder (`_Scan.files`), and the states of single files, by path."""
     found: dict[str, str] = {}
+    single: dict[str, dict[str, str]] = {}
     pending = list(folders)
     while pending:
         path = pending.pop()
         if path.endswith(_FILES):
             folder, _, name = path.rpartition("/")
-            states = _by_name(_scan(root, folder, scans).files)
+            if folder not in single:
+                single[folder] = _by_name(_scan(root, folder, scans).files)
+            states = single[folder]
             if name not in states:
                 raise FileNotFoundError(f"{root}/{path} is missing")
             found[path] = states[name]
@@ -162,15 +165,21 @@ class _Scan:
     def __init__(self, root: Path, folder: str) -> None:
         files: list[str] = []
         self.folders: list[str] = []
-        with os.scandir(f"{root}/{folder}") as entries:
-            for entry in entries:
-                if not entry.is_dir():
-                    status = entry.stat()
-                    files.append(
-                        f"{entry.name}\0{status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
-                    )
-                elif entry.name != "__pycache__":
-                    self.folders.append(f"{folder}/{entry.name}")
+        # Linux finds a file in an open folder sooner than by a whole path.
+        descriptor = os.open(f"{root}/{folder}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            with os.scandir(descriptor) as entries:
+                for entry in entries:
+                    if not entry.is_dir():
+                        status = entry.stat()
+                        files.append(
+                            f"{entry.name}\0{status.st_ino} {status.st_size} {status.st_mtime_ns} "
+                            f"{status.st_ctime_ns}"
+                        )
+                    elif entry.name != "__pycache__":
+                        self.folders.append(f"{folder}/{entry.name}")
+        finally:
+            os.close(descriptor)
         self.files = "\0".join(sorted(files))
 
 
