@@ -88,6 +88,10 @@ class CacheDirectory:
         make_directory(self.path)
         self._check()
 
+    def is_created(self) -> bool:
+        """Returns whether the directory exists."""
+        return os.path.isdir(self.text)  # noqa: PTH112 - for the speed
+
     def entry(self, name: str) -> str:
         """Returns the path of an entry, which need not exist."""
         return f"{self.text}/{name}"

@@ -174,6 +174,10 @@ class Cache:
         """Path of the directory."""
         return self._directory.path
 
+    def is_created(self) -> bool:
+        """Returns whether the directory exists. Nothing is stored before."""
+        return self._directory.is_created()
+
     def load(self, key: bytes, needed: CacheFilesNeeded, *, is_shared: bool = False) -> Loaded | Miss:
         """Loads and verifies the artifact of a key.
 

@@ -69,8 +69,9 @@ class ConvertedFile:
                 self._cache = Cache(default_directory())
             except Error:
                 return
-            self._parts = _parts(self._identity, what)
-            self._key = str(self._cache.path), self._parts.key()
+            content = msgspec.msgpack.encode((self._identity, what))
+            self._content = hex_digest_of(b"neurald converted file 2\0" + content)
+            self._place = str(self._cache.path), self._content
 
     def load(self, restore: Restore[_T], convert: Callable[[], StoredModel | None]) -> _T | None:
         """Returns what was converted; None if it is not in the cache.
@@ -82,11 +83,14 @@ class ConvertedFile:
         """
         if self._cache is None:
             return None
-        POSTPONED.finish(self._key)
-        found = self._cache.load(self._key[1], _OUTLINE_FILES)
+        POSTPONED.finish(self._place)
+        if not self._cache.is_created():
+            return None  # The first start of a user or a container need not read the sources.
+        parts = _parts(self._content)
+        found = self._cache.load(parts.key(), _OUTLINE_FILES)
         if isinstance(found, Miss):
             return None
-        read = partial(_graphs, self._cache, self._parts.for_variant(_GRAPHS), convert)
+        read = partial(_graphs, self._cache, parts.for_variant(_GRAPHS), convert)
         return restore(found.artifact.model[0].view(), self._memory, read)
 
     def store(self, model: Model, stored: Callable[[], StoredModel | None]) -> None:
@@ -100,7 +104,7 @@ class ConvertedFile:
         """
         if self._cache is None or sum(pool.size for pool in model.pools[1:]) > _MAX_ADDED_BYTES:
             return
-        POSTPONED.postpone(self._key, partial(self._store, self._cache, model, stored))
+        POSTPONED.postpone(self._place, partial(self._store, self._cache, model, stored))
 
     def _store(self, cache: Cache, model: Model, stored: Callable[[], StoredModel | None]) -> None:
         encoded = stored()
@@ -113,8 +117,9 @@ class ConvertedFile:
         graphs = Artifact(model=(HostMemory(encoded.graphs),), data=(encoded.added,))
         outline = Artifact(model=(HostMemory(encoded.outline),), data=())
         try:
-            cache.store(self._parts.for_variant(_GRAPHS), graphs, origin)
-            cache.store(self._parts, outline, origin)
+            parts = _parts(self._content)
+            cache.store(parts.for_variant(_GRAPHS), graphs, origin)
+            cache.store(parts, outline, origin)
         except Error:
             return  # A cache that is full or cannot be written is no reason to fail.
 
@@ -145,11 +150,15 @@ def _digest(memory: Memory) -> tuple[object, ...] | None:
     return None
 
 
-def _parts(identity: tuple[object, ...], what: object) -> KeyParts:
-    content = msgspec.msgpack.encode((identity, what))
+def _parts(graphs: str) -> KeyParts:
+    """Returns the parts of a key.
+
+    Args:
+        graphs: a digest of what identifies the file and what is converted from it.
+    """
     return KeyParts(
         token="",
-        graphs=hex_digest_of(b"neurald converted file 2\0" + content),
+        graphs=graphs,
         constants="",
         device="conversion of .tflite files",
         device_version=f"neurald {__version__}, sources {sources_digest(*CONVERSION_SOURCES)}",

@@ -9,6 +9,7 @@ import pytest
 from support.tflite.builder import TfliteModel
 
 from neurald.hal.cache.key import graphs_digest
+from neurald.hal.cache.sources import sources_digest
 from neurald.hal.cache.store import Cache
 from neurald.hal.errors import BadData
 from neurald.hal.memory import mapped_file
@@ -76,6 +77,23 @@ def assert_same(model: Model, other: Model) -> None:
         assert first.name == second.name
         np.testing.assert_array_equal(first.initial, second.initial)
         assert first.initial.dtype == second.initial.dtype
+
+
+def test_sources_are_only_read_once_there_is_a_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = packed(tmp_path / "packed.tflite")
+    asked: list[tuple[str, ...]] = []
+
+    def counted(*folders: str) -> str:
+        asked.append(folders)
+        return sources_digest(*folders)
+
+    monkeypatch.setattr(converted, "sources_digest", counted)
+    first = load_tflite(path)
+    assert not asked
+    POSTPONED.finish_all()
+    assert asked == [converted.CONVERSION_SOURCES]
+    monkeypatch.setattr(file_conversion, "convert", lambda *_: pytest.fail("the file was converted again"))
+    assert_same(load_tflite(path), first)
 
 
 def test_an_unchanged_file_is_converted_once(path: Path, conversions: list[str | None]) -> None:
