@@ -108,6 +108,32 @@ def test_a_user_of_greater_weight_takes_more_turns(monkeypatch: pytest.MonkeyPat
     assert [crowd.order[:10].count(user) for user in ("light", "heavy", "other")] == [2, 6, 2]
 
 
+def test_a_user_of_less_weight_that_asks_again_waits_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no thread that waits while it has a turn, and is not taken for a newcomer then."""
+    monkeypatch.setattr(serving_turns, "MAX_TURN_S", 1000.0)
+    turns, order = ServingTurns({"light": 0.25}), list[str]()
+    held = turns.place("first", "first")
+    held.take()
+
+    def serve(user: str) -> None:
+        place = turns.place(user, user)
+        for _ in range(20):
+            place.take()
+            order.append(user)
+            wait_until(lambda: turns.waiting >= 2 or len(order) >= 22)
+            place.end()
+
+    threads = [threading.Thread(target=serve, args=(name,)) for name in ("light", "usual", "usual")]
+    for thread in threads:
+        thread.start()
+    wait_until(lambda: turns.waiting == len(threads))
+    held.end()
+    for thread in threads:
+        thread.join(30)
+    assert len(order) == 60
+    assert order[:20].count("light") == 4
+
+
 def test_a_user_who_was_away_has_saved_no_turns(turns: ServingTurns, held: ServingPlace) -> None:
     """After many turns of one user, another one gets every second turn, and not all of them."""
     crowd = Crowd(turns)
@@ -119,19 +145,22 @@ def test_a_user_who_was_away_has_saved_no_turns(turns: ServingTurns, held: Servi
 
     for _ in range(20):
         crowd.add("busy", "busy")
-    crowd.add("busy", "last", all_come)
+    crowd.add("busy", "busy", all_come)
     held.end()
     wait_until(lambda: turns.waiting == 0)
     crowd.join()
-    later = crowd.order[crowd.order.index("newcomer") - 1 :]
-    assert later.count("newcomer") == 4
-    assert later[:8].count("newcomer") == 4
+    assert crowd.order == [*["busy"] * 21, *["newcomer", "busy"] * 4]
 
 
 def test_users_who_have_had_turns_are_forgotten(turns: ServingTurns) -> None:
     for user in range(100):
         with turns.turn(user, user):
             assert list(turns._had) == [user]
+
+
+def test_a_turn_is_that_of_a_session_of_a_user(turns: ServingTurns) -> None:
+    with turns.turn("user", "session") as place:
+        assert (place.user, place.session) == ("user", "session")
 
 
 def test_a_thread_ends_its_own_turn(turns: ServingTurns) -> None:
