@@ -11,7 +11,7 @@ from neurald.hal.wording import described
 
 
 class _Rule(NamedTuple):
-    """What a member of a device has to be.
+    """The rule for a member of a device.
 
     Attributes:
         member: its name, or that of a method, with parentheses.

@@ -1,4 +1,4 @@
-"""What a device says of itself is checked, and the member that is wrong is named."""
+"""A device is checked by its description of itself, and the member that is wrong is named."""
 
 from collections.abc import Callable
 from typing import Any
