@@ -76,6 +76,8 @@ _MAX_REFLECTION_STREAMS = 8
 _MAX_REFLECTION_IDLE_S = 10.0
 _REFLECTION_GRACE_S = 0.25
 _CHECK_INTERVAL_S = 0.5
+#: How long it waits for running calls before it says so.
+_TELLS_AFTER_S = 1.0
 #: Longest description of metrics for the supervisor, which takes no more in a message.
 _MAX_METRICS_BYTES = 3000
 #: Python's thread switch interval. It is short, so that calls of one client do not delay those of
@@ -324,12 +326,19 @@ class Daemon:
     def _reports_while_it_drains(self) -> Callable[[], bool]:
         """Returns what is called repeatedly while the daemon drains: it says whether to stop that.
 
-        A supervisor must find out if the process does not drain but is stopped.
+        A supervisor must find out if the process does not drain but is stopped, and a person at a
+        terminal why it does not end.
         """
-        reported_s = 0.0
+        reported_s, began_s, is_told = 0.0, time.monotonic(), False
 
         def is_forced() -> bool:
-            nonlocal reported_s
+            nonlocal reported_s, is_told
+            if not is_told and time.monotonic() >= began_s + _TELLS_AFTER_S:
+                is_told = True
+                logger.warning(
+                    "waiting for running calls, for %g s at most; a second signal ends them at once",
+                    self._drain_s,
+                )
             if (now_s := time.monotonic()) >= reported_s + _CHECK_INTERVAL_S:
                 reported_s = now_s
                 self._notifier.send(**{WATCHDOG: 1})

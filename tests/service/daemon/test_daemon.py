@@ -421,6 +421,21 @@ def test_signals_end_it(number: int) -> None:
         remote.close()
 
 
+def test_it_says_once_what_it_waits_for(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    now_s = 100.0
+    monkeypatch.setattr("neurald.service.daemon.daemon.time.monotonic", lambda: now_s)
+    is_forced = Daemon("cpu", "unix:///tmp/x/waits.sock", drain_s=7)._reports_while_it_drains()
+    assert not is_forced()
+    assert not caplog.records
+    for _ in range(3):
+        now_s += 2
+        assert not is_forced()
+    (record,) = caplog.records
+    assert "running calls, for 7 s at most; a second signal" in record.getMessage()
+
+
 @pytest.mark.slow
 def test_while_it_drains() -> None:
     with daemon_process("support.models.addition:create_slow") as (process, address):
