@@ -242,7 +242,15 @@ def calls() -> Iterator[Call]:
 
 
 #: Calls whose arguments have the right types, but name nothing that exists.
-_ALWAYS_FAIL = ("from_fd", "from_fence_fd", "load_tflite", "load_plan", "save_plan", "connect")
+_ALWAYS_FAIL = (
+    "from_fd",
+    "from_fence_fd",
+    "load_tflite",
+    "load_plan",
+    "save_plan",
+    "connect",
+    "connect_service",
+)
 
 
 def wrong_uses(call: Call, values: tuple[Any, ...] = ZOO) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:

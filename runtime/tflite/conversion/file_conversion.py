@@ -5,7 +5,7 @@ from contextlib import suppress
 from types import MappingProxyType
 
 from neurald.hal.api_arguments import integer, items
-from neurald.hal.errors import BadData
+from neurald.hal.errors import BadData, WrongType
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.model import Model, SignatureNames
 from neurald.hal.operations.machinery.call import Shape
@@ -103,6 +103,7 @@ def _shapes_by_tensor(
 
     Raises:
         BadData: there is no such input, or a shape is not valid.
+        WrongType: a length is no integer.
     """
     tensors = dict(zip(names, inputs, strict=True))
     found: dict[int, tuple[int, ...]] = {}
@@ -113,10 +114,13 @@ def _shapes_by_tensor(
                 f"a shape is given for {shown(str(name))}, which is not an input; there are: {known}"
             )
         given = items(shape, f"the shape of input {shown(name)}", "a sequence of lengths")
+        if any(each is None for each in given):  # as in the shapes of `inputs_info`
+            raise WrongType(f"a length of input {shown(name)} is None; 0 leaves a length open")
         lengths = [integer(each, f"a length of input {shown(name)}") for each in given]
         if any(not 0 <= length < 1 << 31 for length in lengths):
             raise BadData(
-                f"input {shown(name)}: {lengths} is not a shape; lengths from 0 to 2**31 - 1 are expected"
+                f"input {shown(name)}: {lengths} is not a shape; lengths up to 2**31 - 1 are expected, and 0 for "
+                "one that is left open"
             )
         found[tensors[name]] = tuple(lengths)
     return found

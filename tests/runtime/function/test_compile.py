@@ -76,7 +76,8 @@ def test_shapes_of_inputs() -> None:
         assert opened(np.ones((rows, 5), np.float32), np.ones((rows, 5), np.float32))[0].shape == (rows, 5)
     for shapes, words in (
         ({"q": (1,)}, "'q', which is not an input; there are: 'x', 'y'"),
-        ({"x": (-1, 3)}, "is not a shape"),
+        ({"x": (-1, 3)}, "is not a shape; .* 0 for one that is left open"),
+        ({"x": opened.inputs_info[0].shape}, "is None; 0 leaves a length open"),
         ({"x": ("a",)}, "length of input 'x'"),
     ):
         with pytest.raises(nd.BadData, match=words):
