@@ -21,8 +21,12 @@ from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.records import replace
 
-#: Sequences of at most as many steps are written out.
+#: Sequences of at most as many steps are written out; and those of a small cell, whose steps take
+#: less time than the turns of a loop.
 _MAX_WRITTEN: Final = 8
+_MAX_WRITTEN_SMALL: Final = 16
+#: Weights of each gate of a small cell.
+_MAX_SMALL_WEIGHTS: Final = 2048
 #: Numbers of steps of a part: products of inputs have several rows. Parts of more steps were
 #: slower.
 _STEPS: Final = range(4, 9)
@@ -95,7 +99,7 @@ def sequence_loop(
     names = _STATES.get(operation.type)
     if names is None:
         return None
-    axis = _long_axis(call)
+    axis = _long_axis(operation.type, call)
     if axis is None:
         return None
     shape, (whole, *_) = call.shape("input"), DEFINITIONS[operation.type].output_shapes(call)
@@ -140,7 +144,7 @@ def two_directions(
 
     if is_given(call, "aux_input"):
         return None
-    axis = _long_axis(call)
+    axis = _long_axis(operation.type, call)
     if axis is None:
         return None
     shape = call.shape("input")
@@ -190,10 +194,14 @@ def two_directions(
     return graph.finished(inputs, outputs), tuple(given)
 
 
-def _long_axis(call: Call) -> int | None:
+def _long_axis(kind: OperationType, call: Call) -> int | None:
     """Returns the axis of the steps of a sequence that is not written out; None for others."""
     axis, shape = 0 if call.scalar("time_major") else 1, call.shape("input")
-    return None if has_extents(shape) or shape[axis] <= _MAX_WRITTEN else axis
+    if has_extents(shape) or shape[axis] <= _MAX_WRITTEN:
+        return None
+    units = DEFINITIONS[kind].output_shapes(call)[0][-1]
+    is_small = units * (units + shape[-1]) <= _MAX_SMALL_WEIGHTS
+    return None if is_small and shape[axis] <= _MAX_WRITTEN_SMALL else axis
 
 
 def _time_major(kind: OperationType, *, is_time_major: bool) -> Operand:

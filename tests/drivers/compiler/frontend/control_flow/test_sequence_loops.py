@@ -79,7 +79,7 @@ def check(model: nd.Model, caplog: pytest.LogCaptureFixture) -> None:
 @sweep("with_states", [False, True])
 @sweep("time_major", [False, True])
 @sweep("operation", ["UNIDIRECTIONAL_SEQUENCE_LSTM", "UNIDIRECTIONAL_SEQUENCE_RNN"])
-@sweep("steps", [9, 12], full=[33, 129, 300])
+@sweep("steps", [17, 20], full=[16, 33, 129, 300])
 def test_long_sequences_are_loops(
     steps: int, operation: str, caplog: pytest.LogCaptureFixture, *, time_major: bool, with_states: bool
 ) -> None:
@@ -92,16 +92,25 @@ def test_long_sequences_are_loops(
 def test_long_sequences_in_both_directions(
     operation: str, caplog: pytest.LogCaptureFixture, *, time_major: bool, merged: bool
 ) -> None:
-    check(over(operation, 11, time_major=time_major, with_states=not time_major, merged=merged), caplog)
+    check(over(operation, 19, time_major=time_major, with_states=not time_major, merged=merged), caplog)
 
 
 def test_the_number_of_operations_does_not_depend_on_that_of_steps() -> None:
-    for steps, parts in ((8, 0), (12, 1), (300, 1), (3001, 2)):
+    for steps, parts in ((8, 0), (16, 0), (20, 1), (300, 1), (3001, 2)):
         model = over("UNIDIRECTIONAL_SEQUENCE_LSTM", steps, time_major=False, with_states=True)
-        assert may_have_loops(model.main) is (parts > 0)
+        # Whether the cell is small is not looked at.
+        assert may_have_loops(model.main) is (steps > 8)
         structured = structure_control_flow(model)
         assert structured.has_loops is (parts > 0)
         blocks = [each for each in each_item(structured.items) if isinstance(each, BasicBlock)]
         kinds = [structured.model.main.operations[n].type for each in blocks for n in each.operations]
         assert kinds.count(nd.OperationType.UNIDIRECTIONAL_SEQUENCE_LSTM) == max(1, parts)
         assert structured.model.referenced == model.referenced
+
+
+def test_sequences_of_larger_cells_are_loops_from_fewer_steps_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Writing out all steps of a large cell would take long to compile, and be no faster."""
+    for units, has_loops in ((4, False), (43, False), (44, True)):
+        monkeypatch.setitem(globals(), "UNITS", units)
+        model = over("UNIDIRECTIONAL_SEQUENCE_RNN", 16, time_major=True, with_states=False)
+        assert structure_control_flow(model).has_loops is has_loops
