@@ -174,9 +174,9 @@ class Cache:
         """Path of the directory."""
         return self._directory.path
 
-    def is_created(self) -> bool:
-        """Returns whether the directory exists. Nothing is stored before."""
-        return self._directory.is_created()
+    def has_entries(self) -> bool:
+        """Returns False if nothing is stored, so that no key needs to be computed."""
+        return self._directory.has_entries()
 
     def load(self, key: bytes, needed: CacheFilesNeeded, *, is_shared: bool = False) -> Loaded | Miss:
         """Loads and verifies the artifact of a key.

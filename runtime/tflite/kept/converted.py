@@ -84,7 +84,7 @@ class ConvertedFile:
         if self._cache is None:
             return None
         POSTPONED.finish(self._place)
-        if not self._cache.is_created():
+        if not self._cache.has_entries():
             return None  # The first start of a user or a container need not read the sources.
         parts = _parts(self._content)
         found = self._cache.load(parts.key(), _OUTLINE_FILES)

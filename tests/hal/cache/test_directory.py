@@ -53,6 +53,16 @@ def kept(cache: Cache) -> set[int]:
     return {number for number in range(100) if numbered(number).hex() in names}
 
 
+def test_a_cache_has_entries_once_one_is_stored(directory: Path) -> None:
+    cache = Cache(directory)
+    assert not cache.has_entries()
+    for name in ("sources", "locks"):
+        (directory / name).mkdir(parents=True, mode=0o700)
+    assert not cache.has_entries()
+    cache.store(PARTS, artifact(b"x"), ORIGIN)
+    assert cache.has_entries()
+
+
 def test_the_least_recently_used_goes_first(directory: Path) -> None:
     cache = Cache(directory, limit_bytes=45_000)
     fill(cache, 4)

@@ -79,7 +79,9 @@ def assert_same(model: Model, other: Model) -> None:
         assert first.initial.dtype == second.initial.dtype
 
 
-def test_sources_are_only_read_once_there_is_a_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sources_are_only_read_once_there_are_entries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = packed(tmp_path / "packed.tflite")
     asked: list[tuple[str, ...]] = []
 
