@@ -44,3 +44,24 @@ def test_a_file_that_grows_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(os, "read", grown)
     with pytest.raises(BadData, match="grew while it was read"):
         read_small(path, _LIMIT)
+
+
+def test_files_and_directories_that_others_may_change_are_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "made"
+    path = folder / "small"
+    write_small(path, b"content")  # in a directory that did not exist
+    pipe, link = folder / "pipe", folder / "link"
+    os.mkfifo(pipe, 0o600)
+    link.symlink_to(path)
+    descriptors = len(list(Path("/proc/self/fd").iterdir()))
+    for mode in (0o720, 0o702):
+        folder.chmod(mode)
+        with pytest.raises(BadData, match="other users can write to"):
+            read_small(path, _LIMIT)
+    folder.chmod(0o700)
+    with pytest.raises(BadData, match="pipe is not a regular file of this user"):
+        read_small(pipe, _LIMIT)
+    with pytest.raises(OSError, match="link"):
+        read_small(link, _LIMIT)
+    assert read_small(path, _LIMIT) == b"content"
+    assert len(list(Path("/proc/self/fd").iterdir())) == descriptors
