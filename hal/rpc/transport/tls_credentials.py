@@ -28,7 +28,7 @@ def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
             installed.
     """
     content = files.read()
-    content.require_timely("this daemon")
+    content.require_timely("this server")
     seen = _identities(files)
 
     def changed() -> Any:
