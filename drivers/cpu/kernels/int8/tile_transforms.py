@@ -67,8 +67,9 @@ def pixels_subroutine(
     Args:
         kind: the type of the pixels.
         target: the target of the code.
-        lanes: number of channels that are transformed at once.
-        depth: number of channels.
+        lanes: number of channels that are transformed at once; the last ones overlap those before
+            if they do not divide the depth.
+        depth: number of channels, not fewer.
         distance: of the transformed pixels at two points, in bytes.
         has_zero: whether the pixels have a zero point.
         is_inside: True if all pixels are inside of the image.
@@ -86,10 +87,13 @@ def pixels_subroutine(
     chosen = None if is_inside else _chosen_pixels(code, lines, depth)
     zero = v.splat("i16", "%zero") if has_zero else None
     with code.loop("0", str(depth), step=lanes) as loop:
+        channel = loop.index
+        if depth % lanes:
+            channel = Vector(code, target, 1).call("llvm.smin", "i64", channel, str(depth - lanes))
         if chosen is not None:
-            places = [address(code, each, loop.index) for each in chosen]
+            places = [address(code, each, channel) for each in chosen]
         else:
-            starts = [address(code, each, loop.index) for each in lines]
+            starts = [address(code, each, channel) for each in lines]
             places = [
                 address(code, each, str(column * depth)) for each in starts for column in range(_PIXELS)
             ]
@@ -98,7 +102,7 @@ def pixels_subroutine(
             stored = code.fresh(f"load {v.type('i8')}, ptr {place}, align 1")
             value = v.cast("sext" if kind is Scalar.INT8 else "zext", "i8", stored, "i16")
             values.append(value if zero is None else v.binary("sub", "i16", value, zero))
-        to = address(code, "%to", multiple(code, loop.index, HALF_BYTES))
+        to = address(code, "%to", multiple(code, channel, HALF_BYTES))
         for number, value in enumerate(_transformed_square(values, partial(_points_of, v))):
             place = address(code, to, str(number * distance))
             code.effect(f"store {v.type('i16')} {value}, ptr {place}, align {HALF_BYTES}")

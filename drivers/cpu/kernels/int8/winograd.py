@@ -44,7 +44,7 @@ from neurald.drivers.cpu.kernels.int8.packing.panels import (
 from neurald.drivers.cpu.kernels.int8.plan import ProductPlan, plan_of
 from neurald.drivers.cpu.kernels.int8.product.micro_kernel import QuantizedMicroKernel
 from neurald.drivers.cpu.kernels.int8.product.results import ResultWriter, is_packed
-from neurald.drivers.cpu.kernels.int8.scheme import Scheme
+from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES, Scheme
 from neurald.drivers.cpu.kernels.int8.tile_transforms import (
     HALF_BYTES,
     MAX_SUM,
@@ -64,6 +64,9 @@ _GAP_BYTES = 64
 _MAX_TILES = 14
 #: Cycles of a step for each vector of sums, of storing one, and of a register tile besides.
 _STEP_CYCLES, _STORE_CYCLES, _CALL_CYCLES = 0.6, 1.0, 20.0
+#: Minimum cycles of a vector of weights. Since there are 8 times as many bytes as without this
+#: method, they come from the second-level cache at best.
+_WEIGHTS_CYCLES = 1.8
 #: Cycles of a tile's transformations per vector of pixels, and of half as many channels; what they
 #: take longer if pixels may be outside of the image; and per vector of sums with its results.
 _PIXEL_CYCLES, _HALF_PIXEL_CYCLES, _BORDER_CYCLES, _RESULT_CYCLES = 100.0, 65.0, 40.0, 75.0
@@ -118,9 +121,10 @@ class _WinogradPlan(Struct, frozen=True, kw_only=True):
 
     @property
     def pixel_lanes(self) -> int:
-        """Number of channels that are transformed at once."""
+        """Number of channels that are transformed at once; the last ones overlap those before."""
         lanes = self.product.scheme.target.lanes(HALF_BYTES)
-        return lanes if self.depth % lanes == 0 else lanes // 2
+        is_whole = self.depth >= lanes and self._pixel_cycles(lanes) <= self._pixel_cycles(lanes // 2)
+        return lanes if is_whole else lanes // 2
 
     @property
     def matrix_bytes(self) -> int:
@@ -153,14 +157,17 @@ class _WinogradPlan(Struct, frozen=True, kw_only=True):
         """Estimated cycles."""
         product = self.product
         sums = product.rows * product.vectors
-        tile = product.steps * sums * _STEP_CYCLES + sums * _STORE_CYCLES + _CALL_CYCLES
+        step = max(sums * _STEP_CYCLES, product.vectors * _WEIGHTS_CYCLES)
+        tile = product.steps * step + sums * _STORE_CYCLES + _CALL_CYCLES
         panel = POINTS * product.units * tile + self.block * product.vectors * _RESULT_CYCLES
-        is_whole = self.pixel_lanes * HALF_BYTES == product.scheme.target.vector_bytes
-        pixel = _PIXEL_CYCLES if is_whole else _HALF_PIXEL_CYCLES
-        pixels = self.block * (
-            self.depth / self.pixel_lanes * pixel + (0 if self.is_inside else _BORDER_CYCLES)
-        )
+        border = 0.0 if self.is_inside else _BORDER_CYCLES
+        pixels = self.block * (self._pixel_cycles(self.pixel_lanes) + border)
         return self.blocks * (pixels + product.panels * panel)
+
+    def _pixel_cycles(self, lanes: int) -> float:
+        """Returns the estimated cycles of transforming a tile's pixels, so many channels at once."""
+        is_whole = lanes * HALF_BYTES == self.product.scheme.target.vector_bytes
+        return -(-self.depth // lanes) * (_PIXEL_CYCLES if is_whole else _HALF_PIXEL_CYCLES)
 
 
 def routine(
@@ -250,7 +257,9 @@ def _plan(node: Convolution, scheme: Scheme) -> _WinogradPlan | None:
     is_fast = scheme.is_bytes and scheme.is_one_step and target.has_short_dots and target.vector_bytes == 64
     if not is_plain or not is_large or not is_fast or scheme.has_tiles:
         return None
-    if node.groups != 1 or depth % lanes or outputs % lanes or node.weights.constant is None:
+    if node.groups != 1 or min(depth, outputs) < lanes or node.weights.constant is None:
+        return None
+    if depth * HALF_BYTES % WORD_BYTES:
         return None
     tiles = images * _tiles(rows) * _tiles(columns)
     block = -(-tiles // -(-tiles // _MAX_TILES))
@@ -318,7 +327,8 @@ class _WinogradWriter:
         self._pixels = Vector(self.code, target, plan.pixel_lanes)
         self._single = Vector(self.code, target, 1)
         matrices = -(-plan.depth // _GAP_BYTES) * _GAP_BYTES
-        sums = matrices + POINTS * plan.matrix_bytes
+        # Sums are aligned to a register.
+        sums = matrices + -(-POINTS * plan.matrix_bytes // target.vector_bytes) * target.vector_bytes
         totals = sums + POINTS * plan.sums_bytes
         self.scratch_bytes = totals + TILE_SIZE * TILE_SIZE * plan.vector_bytes
         self._matrices, self._sums, self._totals = (

@@ -33,6 +33,11 @@ def _is_used(case: Case, target: Target = VNNI) -> bool:
         ((1, 40, 30, 16), 32, 2, "rescaled"),
         ((3, 11, 8, 96), 64, 1, "sums"),
         ((1, 30, 4, 128), 16, 1, "sums"),
+        # Vectors of channels overlap.
+        ((1, 9, 8, 24), 24, 1, "rescaled"),
+        ((1, 8, 12, 42), 40, 1, "rescaled"),
+        ((1, 7, 9, 72), 17, 0, "sums"),
+        ((1, 12, 8, 18), 104, 1, "sums"),
     ],
 )
 def test_results(
@@ -88,14 +93,21 @@ def test_when_it_is_used() -> None:
     assert _is_used(_square(32, 64, 64))
     # Images with their borders have no pixels outside, so that transformations take less time.
     assert _is_used(_square(34, 16, 16, pad=0))
+    # Vectors of channels that do not fill them overlap.
+    assert _is_used(_square(98, 24, 24, pad=0))
+    assert _is_used(_square(98, 72, 24, pad=0))
     others = [
         _square(32, 64, 64, stride=2),
         _square(32, 64, 64, dilation=2),
         _square(32, 64, 64, taps=5),
-        _square(32, 40, 64),
-        _square(32, 64, 40),
+        # Fewer channels than a vector has, or an odd number of them.
+        _square(32, 8, 64),
+        _square(32, 64, 8),
+        _square(32, 63, 64),
         # Transformations take longer than they save.
         _square(32, 16, 16),
+        # Reading transformed weights for few tiles takes longer.
+        _square(4, 128, 128),
         # Smaller than a tile, or with too large transformed weights.
         _square(3, 64, 64),
         _square(16, 256, 256),
