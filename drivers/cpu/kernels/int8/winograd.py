@@ -72,9 +72,9 @@ _WEIGHTS_CYCLES = 1.8
 _PIXEL_CYCLES, _HALF_PIXEL_CYCLES, _BORDER_CYCLES, _RESULT_CYCLES = 100.0, 65.0, 40.0, 75.0
 #: Required relative cost, since more memory is read than is counted.
 _MAX_RELATIVE_COST = 0.92
-#: Limit on transformed weights, which are 8 times as large as the originals: more exceed the
-#: second-level cache, and models would take much memory.
-_MAX_WEIGHT_BYTES = 5 << 18
+#: Limit on transformed weights, which are 8 times as large as the originals: models with more would
+#: take much memory.
+_MAX_WEIGHT_BYTES = 10 << 18
 _METHOD = "Winograd"
 
 
@@ -165,7 +165,7 @@ class _WinogradPlan(Struct, frozen=True, kw_only=True):
         return self.blocks * (pixels + product.panels * panel)
 
     def _pixel_cycles(self, lanes: int) -> float:
-        """Returns the estimated cycles of transforming a tile's pixels, so many channels at once."""
+        """Returns the estimated cycles of transforming the pixels of a tile, `lanes` at once."""
         is_whole = lanes * HALF_BYTES == self.product.scheme.target.vector_bytes
         return -(-self.depth // lanes) * (_PIXEL_CYCLES if is_whole else _HALF_PIXEL_CYCLES)
 

@@ -96,6 +96,8 @@ def test_when_it_is_used() -> None:
     # Vectors of channels that do not fill them overlap.
     assert _is_used(_square(98, 24, 24, pad=0))
     assert _is_used(_square(98, 72, 24, pad=0))
+    # Transformed weights that exceed the second-level cache are read for several tiles at once.
+    assert _is_used(_square(16, 256, 128))
     others = [
         _square(32, 64, 64, stride=2),
         _square(32, 64, 64, dilation=2),
