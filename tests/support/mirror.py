@@ -203,7 +203,6 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/cpu/kernels/gemm/split/inputs.py": "tests/drivers/cpu/kernels/gemm/split/test_product.py",
     "drivers/cpu/kernels/gemm/split/plan.py": "tests/drivers/cpu/kernels/gemm/split/test_product.py",
     "drivers/cpu/kernels/gemm/tile_sums.py": "tests/drivers/cpu/kernels/gemm/test_winograd.py",
-    "drivers/cpu/kernels/gemm/tiled_product.py": "tests/drivers/cpu/kernels/gemm/test_float_kernels.py",
     "drivers/cpu/kernels/int8/depthwise/micro_kernel.py": "tests/drivers/cpu/kernels/int8/depthwise/test_depthwise.py",
     "drivers/cpu/kernels/int8/depthwise/plan.py": "tests/drivers/cpu/kernels/int8/depthwise/test_depthwise.py",
     "drivers/cpu/kernels/int8/packing/element_packing.py": "tests/drivers/cpu/kernels/int8/product/test_tiled_product.py",

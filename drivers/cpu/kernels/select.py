@@ -126,9 +126,10 @@ def _with_floats(kernel: Kernel, node: Contraction, target: Target) -> Routine |
     product = (
         convolution.product_of(node) if isinstance(node, Convolution) else matrix_product.product_of(node)
     )
-    if target.has_tiles and product.terms:
+    if target.is_relaxed and (target.has_tiles or target.has_half_products) and product.terms:
         other = winograd.cycles_of(node, target) if isinstance(node, Convolution) else math.inf
         found = split_product.routine(kernel, product, target, other)
+        found = found or tiled_product.half_routine(kernel, product, target, other)
         if found is not None:
             return found
     if isinstance(node, Convolution):

@@ -30,6 +30,7 @@ class Target(Struct, frozen=True, kw_only=True):
             with the signedness of any of these dot products.
         has_short_dots: True if there are dot products of two by two signed 16-bit values.
         has_half: True if there are conversions from and to float16.
+        has_half_products: True if vectors of float16 are multiplied and added.
         has_byte_permutes: True if an instruction chooses bytes from two registers (AVX-512 VBMI).
         has_tiles: True if there are products of tiles of bytes and of bfloat16 (AMX).
         is_relaxed: True if FLOAT32 may be computed with the precision of float16, as relaxed models
@@ -49,6 +50,7 @@ class Target(Struct, frozen=True, kw_only=True):
     has_byte_matrices: bool = False
     has_short_dots: bool = False
     has_half: bool
+    has_half_products: bool = False
     needs: frozenset[str]
     machine: str = "x86_64"
     has_tiles: bool = False
@@ -140,7 +142,7 @@ TARGETS: Mapping[str, Target] = {
         Target(
             name="aarch64i8mm",
             cpu="",
-            features="+neon,+dotprod,+i8mm",
+            features="+neon,+dotprod,+i8mm,+fullfp16",
             vector_bytes=16,
             registers=32,
             has_fma=True,
@@ -148,19 +150,33 @@ TARGETS: Mapping[str, Target] = {
             has_signed_dots=True,
             has_byte_matrices=True,
             has_half=True,
-            needs=frozenset(("asimd", "asimddp", "i8mm")),
+            has_half_products=True,
+            needs=frozenset(("asimd", "asimddp", "i8mm", "asimdhp")),
             machine="aarch64",
         ),
         Target(
             name="aarch64dotprod",
             cpu="",
-            features="+neon,+dotprod",
+            features="+neon,+dotprod,+fullfp16",
             vector_bytes=16,
             registers=32,
             has_fma=True,
             has_signed_dots=True,
             has_half=True,
-            needs=frozenset(("asimd", "asimddp")),
+            has_half_products=True,
+            needs=frozenset(("asimd", "asimddp", "asimdhp")),
+            machine="aarch64",
+        ),
+        Target(
+            name="aarch64fp16",
+            cpu="",
+            features="+neon,+fullfp16",
+            vector_bytes=16,
+            registers=32,
+            has_fma=True,
+            has_half=True,
+            has_half_products=True,
+            needs=frozenset(("asimd", "asimdhp")),
             machine="aarch64",
         ),
         Target(

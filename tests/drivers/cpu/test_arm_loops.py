@@ -20,6 +20,7 @@ from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.target.target import TARGETS, Target
+from neurald.hal.records import replace
 
 GUIDE = Path(__file__).parents[3] / "docs" / "maintainers" / "compiler.md"
 #: The version of LLVM whose code the guide counts.
@@ -40,22 +41,24 @@ def _bytes() -> Sequence[Kernel]:
 #: instructions and of products of its main loop.
 ROWS: Sequence[tuple[str, Callable[[], Sequence[Kernel]], str, str, int, int]] = (
     ("floats", _floats, "aarch64", "f32-gemm-6x8 neonfma-ld128", 60, 48),
+    ("relaxed floats", _floats, "aarch64fp16", "f16-gemm-6x16 neonfp16arith-ld64", 64, 48),
     ("bytes", _bytes, "aarch64", "qs8-qc8w-gemm-4x16 neon-mlal-lane-ld64", 162, 128),
     ("bytes", _bytes, "aarch64dotprod", "qs8-qc8w-gemm-4x16c4 neondot-ld128", 79, 64),
     ("bytes", _bytes, "aarch64i8mm", "qs8-qc8w-gemm-4x16c8 neoni8mm", 58, 32),
 )
 
 
-def _loops(kernels: Sequence[Kernel], name: str) -> list[InnerLoop]:
+def _loops(kernels: Sequence[Kernel], name: str, *, is_relaxed: bool = False) -> list[InnerLoop]:
     try:
-        return inner_loops(kernels, TARGETS[name])
+        return inner_loops(kernels, replace(TARGETS[name], is_relaxed=is_relaxed))
     except RuntimeError as error:
         pytest.skip(f"LLVM: {error}")
 
 
 def _row(row: int) -> str:
     what, make, name, other, instructions, products = ROWS[row]
-    loop = max(_loops(make(), name), key=lambda each: each.products)
+    loops = _loops(make(), name, is_relaxed=what.startswith("relaxed"))
+    loop = max(loops, key=lambda each: each.products)
     own = len(loop.instructions), loop.products
     counts = [f"{total} | {count} | {total / count:.2f}" for total, count in (own, (instructions, products))]
     return f"| {what} | `{name}` | {counts[0]} | {other} | {counts[1]} |"
@@ -71,19 +74,22 @@ def test_the_guide_counts_the_instructions_of_inner_loops(row: int) -> None:
 @pytest.mark.parametrize("target", ARM, ids=lambda target: target.name)
 @sweep("channels", [8, 16, 24, 64])
 @sweep("size", [5, 7, 14])
-@sweep("make", ["floats", "bytes"])
+@sweep("make", ["floats", "relaxed floats", "bytes"])
 def test_sums_of_products_stay_in_registers(target: Target, channels: int, size: int, make: str) -> None:
     shapes = (1, size, size, 32), (channels, 1, 1, 32), (1, size, size, channels)
     kernels = (
         golden_kernels.convolved(*shapes)
-        if make == "floats"
+        if make != "bytes"
         else QuantizedSums(1, zeros=(3, 0)).convolution(*shapes).kernels
     )
-    loop = max(_loops(kernels, target.name), key=lambda each: each.products)
+    loops = _loops(kernels, target.name, is_relaxed=make == "relaxed floats")
+    loop = max(loops, key=lambda each: each.products)
     assert loop.products >= 8
     assert 10 * loop.spills < loop.products, loop.instructions
     assert not loop.scalars, loop.instructions
-    assert len(loop.instructions) < 2 * loop.products, loop.instructions
+    # With a single vector of channels, each product has an input of its own.
+    factor = 2.5 if make == "relaxed floats" and channels == 8 else 2
+    assert len(loop.instructions) < factor * loop.products, loop.instructions
 
 
 _TYPES = (

@@ -42,6 +42,7 @@ from neurald.drivers.cpu.kernels.select import generate
 from neurald.drivers.cpu.native.objects.object_code import routine_unit
 from neurald.drivers.cpu.schedule.lookup_tables import use_lookup_tables
 from neurald.drivers.cpu.target.target import TARGETS, Target
+from neurald.hal.records import replace
 
 
 def _fused(graph: Graph) -> tuple[Kernel, ...]:
@@ -126,6 +127,11 @@ def matrix_product() -> tuple[Kernel, ...]:
     builder = GraphBuilder()
     left, right = builder.input(4, 12), builder.input(16, 12)
     return _fused(builder.finish(builder.matrix_product(left, right)))
+
+
+def half_product() -> tuple[Kernel, ...]:
+    """A 1 × 1 convolution of more products than are added up in float16."""
+    return convolved((1, 3, 5, 70), (16, 1, 1, 70), (1, 3, 5, 16))
 
 
 def int8_product() -> tuple[Kernel, ...]:
@@ -265,6 +271,7 @@ def control_flow() -> tuple[Kernel, ...]:
 
 
 _AVX2, _VNNI, _I8MM = TARGETS["avx2"], TARGETS["avx512vnni"], TARGETS["aarch64i8mm"]
+_HALF = replace(TARGETS["aarch64fp16"], is_relaxed=True)
 #: Kernels by name. Targets are fixed, so that the text does not depend on the machine.
 KERNELS: Mapping[str, tuple[Callable[[], tuple[Kernel, ...]], Target]] = {
     **{
@@ -297,6 +304,7 @@ KERNELS: Mapping[str, tuple[Callable[[], tuple[Kernel, ...]], Target]] = {
     },
     "int8_product_vnni": (int8_product, _VNNI),
     "int8_product_i8mm": (int8_product, _I8MM),
+    "half_product": (half_product, _HALF),
 }
 
 

@@ -30,10 +30,15 @@ def by_channel(operand: WeightOperand, constant: np.ndarray, channels: int, term
 
 
 def packed(operand: WeightOperand, constant: np.ndarray, tile: Tile, channels: int, terms: int) -> Value:
-    """Packs a constant operand to FLOAT32 panels: (sets, panels, terms, vectors × lanes)."""
+    """Packs a constant operand to panels of FLOAT32, or of FLOAT16 if sums are.
+
+    Returns:
+        (sets, panels, terms, vectors × lanes)
+    """
+    kind = Scalar.FLOAT16 if tile.is_half else Scalar.FLOAT32
     view = by_channel(operand, constant, channels, terms)
-    array = _panels(view, tile, channels).astype(np.float32, order="C")
-    return Value(array.shape, Scalar.FLOAT32, array, operand.value.name)
+    array = _panels(view, tile, channels).astype(kind.dtype.name, order="C")
+    return Value(array.shape, kind, array, operand.value.name)
 
 
 def packed_narrow(weights: NarrowWeights, tile: Tile, name: str) -> Value:

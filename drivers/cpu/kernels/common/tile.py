@@ -15,6 +15,11 @@ from neurald.hal.records import replace
 CYCLES_PER_NS = 2.2
 #: Cycles per tile besides its products, and per stored vector.
 _TILE_CYCLES, _STORE_CYCLES = 30, 2.5
+#: Maximum number of products that are added up in float16: errors of so many random ones are at
+#: most 2^-9 of the largest result. Then they are added to float32 sums, in some cycles per vector.
+MAX_HALF_TERMS, _WIDENING_CYCLES = 64, 3.0
+#: Registers for more inputs of float16, of which instructions only take some as factors.
+_HALF_INPUT_REGISTERS = 3
 #: Bandwidth of the second-level cache, which holds the weights.
 _CACHE_BYTES_PER_CYCLE = 32
 #: Maximum window height for border tiles with several rows.
@@ -45,6 +50,7 @@ class Tile(Struct, frozen=True, kw_only=True):
         positions: maximum number of positions.
         panels: number of panels.
         cycles: estimated for the whole product.
+        is_half: True if products are added up in float16, in vectors of as many lanes.
         halves_last: True if at most half of the last vector's channels are not in the vector before
             it, so that sums of half a vector are enough.
     """
@@ -54,6 +60,7 @@ class Tile(Struct, frozen=True, kw_only=True):
     positions: int
     panels: int
     cycles: float
+    is_half: bool = False
     halves_last: bool = False
 
     @property
@@ -76,9 +83,10 @@ class Tile(Struct, frozen=True, kw_only=True):
         return max(0, min(panel * self.width, channels - self.width))
 
 
-def lanes_for(channels: int, target: Target) -> int:
+def lanes_for(channels: int, target: Target, kind: Scalar = Scalar.FLOAT32) -> int:
     """Returns the channels per vector: a power of 2, at most the number of channels."""
-    return target.lanes(4) if channels >= target.lanes(4) else 1 << (channels.bit_length() - 1)
+    lanes = target.lanes(kind.size_bytes)
+    return lanes if channels >= lanes else 1 << (channels.bit_length() - 1)
 
 
 def is_too_narrow(positions: int, channels: int, target: Target) -> bool:
@@ -93,7 +101,9 @@ def is_too_narrow(positions: int, channels: int, target: Target) -> bool:
     return may_change(channels) and surely_lowest(channels) < target.lanes(4)
 
 
-def choose_tile(product: WindowedProduct, target: Target, *, is_packed: bool = False) -> Tile:
+def choose_tile(
+    product: WindowedProduct, target: Target, *, is_packed: bool = False, is_half: bool = False
+) -> Tile:
     """Returns the fastest tile for a non-empty product, by estimate.
 
     Args:
@@ -101,21 +111,27 @@ def choose_tile(product: WindowedProduct, target: Target, *, is_packed: bool = F
         target: the target of the code.
         is_packed: True if the weights are constant. A vector may then have more lanes than there
             are channels, and the last one of several may be a half.
+        is_half: True if products are added up in float16.
     """
-    return min(_tiles(product, target, is_packed=is_packed), key=lambda tile: tile.cycles)
+    tiles = _tiles(product, target, is_packed=is_packed, is_half=is_half)
+    return min(tiles, key=lambda tile: tile.cycles)
 
 
-def _tiles(product: WindowedProduct, target: Target, *, is_packed: bool) -> Iterator[Tile]:
-    lanes = lanes_for(product.channels, target)
+def _tiles(product: WindowedProduct, target: Target, *, is_packed: bool, is_half: bool) -> Iterator[Tile]:
+    kind = Scalar.FLOAT16 if is_half else Scalar.FLOAT32
+    lanes = lanes_for(product.channels, target, kind)
     channels = product.channels
     needed = -(-estimate(channels) // lanes)
     # One register for the broadcast input, and without FMA one for a product.
     registers = target.registers - (1 if target.has_fma else 2)
+    if is_half:
+        registers -= _HALF_INPUT_REGISTERS
     most = _MAX_VECTORS
     if not isinstance(product.positions, Extent) and product.positions == 1 and needed >= _MANY_VECTORS:
         most = _MAX_SHARED_VECTORS
     choices = [(lanes, vectors) for vectors in range(1, min(needed, most) + 1)]
-    if is_packed and not isinstance(channels, Extent) and lanes < channels < target.lanes(4):
+    whole = target.lanes(kind.size_bytes)
+    if is_packed and not isinstance(channels, Extent) and lanes < channels < whole:
         choices.append((2 * lanes, 1))
     for lanes, vectors in choices:
         positions = registers // vectors - 1
@@ -127,7 +143,9 @@ def _tiles(product: WindowedProduct, target: Target, *, is_packed: bool) -> Iter
         # The last panel overlaps the one before, so there must be enough channels for one.
         if isinstance(channels, Extent) and (vectors > _MAX_OPEN_VECTORS or not channels >= vectors * lanes):
             continue
-        tile = Tile(lanes=lanes, vectors=vectors, positions=positions, panels=panels, cycles=0.0)
+        tile = Tile(
+            lanes=lanes, vectors=vectors, positions=positions, panels=panels, cycles=0.0, is_half=is_half
+        )
         tile = replace(tile, halves_last=is_packed and _halves_last(product, target, tile))
         yield replace(tile, cycles=estimate(panels) * _panel_cycles(product, target, tile))
 
@@ -171,6 +189,9 @@ def _panel_cycles(product: WindowedProduct, target: Target, tile: Tile) -> float
             vectors * target.vector_bytes / _CACHE_BYTES_PER_CYCLE,
         )
         cycles += count * (estimate(product.terms) * step + _TILE_CYCLES + length * vectors * _STORE_CYCLES)
+        if tile.is_half:
+            widened = -(-estimate(product.terms) // MAX_HALF_TERMS)
+            cycles += count * widened * length * vectors * _WIDENING_CYCLES
     return images * cycles
 
 

@@ -9,7 +9,8 @@ because border tiles have their own instructions. Rows are only checked at run t
 in a single row.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from enum import Enum, auto
 
 from msgspec import Struct
 
@@ -28,7 +29,7 @@ from neurald.drivers.cpu.kernels.common.addressing import (
 )
 from neurald.drivers.cpu.kernels.common.borders import taps_on_image
 from neurald.drivers.cpu.kernels.common.product import WindowedProduct
-from neurald.drivers.cpu.kernels.common.tile import Tile
+from neurald.drivers.cpu.kernels.common.tile import MAX_HALF_TERMS, Tile
 from neurald.drivers.cpu.kernels.common.window import TapSegment
 from neurald.drivers.cpu.target.target import Target
 
@@ -101,6 +102,22 @@ class TileShape(Struct, frozen=True, kw_only=True):
         return [row * self.columns + column for row in sorted(rows) for column in sorted(columns)]
 
 
+class _Level(Enum):
+    """Products that are added up in float16, before their sum is added to those of float32."""
+
+    WINDOW = auto()
+    ROW = auto()
+    #: Consecutive terms, at most `MAX_HALF_TERMS`.
+    TERMS = auto()
+
+
+def _half_level(product: WindowedProduct) -> _Level:
+    """Returns the most products of which there are at most `MAX_HALF_TERMS`."""
+    if product.terms <= MAX_HALF_TERMS:
+        return _Level.WINDOW
+    return _Level.ROW if product.columns.taps * product.depth <= MAX_HALF_TERMS else _Level.TERMS
+
+
 class FloatMicroKernel:
     """Writes the products of tiles.
 
@@ -130,6 +147,9 @@ class FloatMicroKernel:
         self._code, self._product, self._tile, self._weights = code, product, tile, weights
         self._prefetches_inputs = prefetches_inputs
         self._vector, self._single = Vector(code, target, tile.lanes), Vector(code, target, 1)
+        #: Type of the sums that are being added up, and the products that are added up as float16.
+        self._element = "float"
+        self._half_level = _half_level(product) if tile.is_half else None
         #: The vectors of a position.
         self._vectors = [self._vector] * tile.vectors
         if tile.halves_last:
@@ -137,6 +157,8 @@ class FloatMicroKernel:
         self._unrolled = max(1, min(_MAX_UNROLLED, _PRODUCTS_IN_LOOP // (tile.positions * tile.vectors)))
         # Prefetch size for every `_period` terms: one line, unless the panel needs more.
         most = max(self._unrolled, tiles * LINE_BYTES // weights.term_bytes)
+        if tile.is_half:
+            most = min(most, MAX_HALF_TERMS)
         self._period = next(each for each in range(most, 0, -1) if estimate(product.depth) % each == 0)
         if isinstance(product.depth, Extent):
             self._period = 1
@@ -177,10 +199,12 @@ class FloatMicroKernel:
         copies = max(1, min(self._unrolled, _ACCUMULATORS_IN_FLIGHT // count))
         panel, ahead = weights
         weights = address(self._code, panel, str(self._weights.scale_bytes)), ahead
-        zeros = [v.number("float", 0) for v in self._vectors]
+        zeros = self._zeros
         first = zeros if self._weights.scale_bytes else self._first_sums(starts)
         sums = first * shape.positions + zeros * shape.positions * (copies - 1)
-        sums = self._add_rows(shape, sums, source, weights, row)
+        sums = self._widened(
+            _Level.WINDOW, sums, lambda some: self._add_rows(shape, some, source, weights, row)
+        )
         for copy in range(1, copies):
             for each in range(count):
                 v = self._vectors[each % self._tile.vectors]
@@ -195,6 +219,32 @@ class FloatMicroKernel:
             self._vector.fma("float", sums[each], scales[each % vectors], starts[each % vectors])
             for each in range(count)
         ]
+
+    @property
+    def _zeros(self) -> list[str]:
+        """Sums of a position without products."""
+        return [v.number(self._element, 0) for v in self._vectors]
+
+    def _widened(
+        self, level: "_Level", sums: Sequence[str], add: Callable[[list[str]], list[str]]
+    ) -> list[str]:
+        """Returns the sums after some products, which may be added up in float16 before.
+
+        Args:
+            level: which products these are.
+            sums: the sums before.
+            add: adds the products to sums, which are float16 at the level of the product.
+        """
+        if self._half_level is not level:
+            return add(list(sums))
+        self._element = "half"
+        halves = add(self._zeros * (len(sums) // len(self._vectors)))
+        self._element = "float"
+        found = []
+        for number, (each, half) in enumerate(zip(sums, halves, strict=True)):
+            v = self._vectors[number % len(self._vectors)]
+            found.append(v.binary("fadd", "float", each, v.cast("fpext", "half", half, "float")))
+        return found
 
     def _loaded_scales(self, panel: str) -> list[str]:
         """Returns the scales of a panel's vectors."""
@@ -234,7 +284,7 @@ class FloatMicroKernel:
         )
 
     def _carried(self, sums: Sequence[str]) -> list[tuple[str, str]]:
-        types = [v.type("float") for v in self._vectors]
+        types = [v.type(self._element) for v in self._vectors]
         return [(types[number % len(types)], each) for number, each in enumerate(sums)]
 
     def _add_rows(
@@ -245,7 +295,7 @@ class FloatMicroKernel:
             first, last = taps_on_image(self._single, self._product.rows, row)
             alone = frozenset((0,))
             with self._code.loop(first, last, self._carried(sums), may_be_empty=True) as loop:
-                loop.results = self._add_row(shape, alone, loop.carried, source, weights, loop.index)
+                loop.results = self._add_row(shape, alone, list(loop.carried), source, weights, loop.index)
             return loop.results
         for segment in shape.row_segments:
             taps = segment.taps
@@ -272,6 +322,20 @@ class FloatMicroKernel:
         code, product = self._code, self._product
         source = address(code, source, multiple(code, tap, product.rows.dilation * product.row_bytes))
         weights = self._advance(weights, tap, product.columns.taps * product.depth)
+        return self._widened(
+            _Level.ROW, sums, lambda some: self._add_columns(shape, rows, some, source, weights)
+        )
+
+    def _add_columns(
+        self,
+        shape: TileShape,
+        rows: frozenset[int],
+        sums: list[str],
+        source: str,
+        weights: tuple[str, str],
+    ) -> list[str]:
+        """Adds the products of all taps of a window row."""
+        code, product = self._code, self._product
         for segment in shape.column_segments:
             taps, members = segment.taps, shape.members(rows, segment.members)
             if product.is_contiguous:
@@ -313,6 +377,42 @@ class FloatMicroKernel:
         count: int,
     ) -> list[str]:
         """Adds the products of consecutive terms."""
+        most = MAX_HALF_TERMS // self._period * self._period
+        if self._half_level is not _Level.TERMS or count <= most:
+            return self._widened(
+                _Level.TERMS, sums, lambda some: self._add_parts(shape, members, some, source, weights, count)
+            )
+        code, blocks = self._code, count // most
+        with code.loop("0", str(blocks), self._carried(sums)) as loop:
+            first = multiple(code, loop.index, most)
+            inner = address(code, source, multiple(code, first, self._product.element_bytes))
+            own = self._advance(weights, loop.index, most)
+            loop.results = self._widened(
+                _Level.TERMS,
+                loop.carried,
+                lambda some: self._add_parts(shape, members, some, inner, own, most),
+            )
+        sums, done = loop.results, blocks * most
+        if done == count:
+            return sums
+        last = address(code, source, str(done * self._product.element_bytes))
+        rest = self._advance(weights, str(blocks), most)
+        return self._widened(
+            _Level.TERMS,
+            sums,
+            lambda some: self._add_parts(shape, members, some, last, rest, count - done),
+        )
+
+    def _add_parts(
+        self,
+        shape: TileShape,
+        members: list[int],
+        sums: list[str],
+        source: str,
+        weights: tuple[str, str],
+        count: int,
+    ) -> list[str]:
+        """Adds the products of consecutive terms, and prefetches a part of the next panel."""
         code, period = self._code, self._period
         if not self._prefetched_bytes:
             return self._add_all(shape, members, sums, (source, weights[0], "0"), count)
@@ -396,7 +496,7 @@ class FloatMicroKernel:
             if self._weights.scale_bytes:
                 whole = v.cast("sext", "i8", loaded, "i32")
                 loaded = v.cast("sitofp", "i32", whole, "float")
-            columns.append(from_stored(v, self._weights.type, loaded))
+            columns.append(self._factor(v, self._weights.type, loaded))
         if self._reads_ahead:
             first = term * self._weights.term_bytes + _AHEAD_BYTES
             for line in range(0, self._weights.term_bytes, LINE_BYTES):
@@ -421,14 +521,20 @@ class FloatMicroKernel:
             inputs = [self._loaded_input(at) for at in places]
             for each, column_weights in enumerate(columns):
                 v = self._vectors[each]
-                factor = v.splat("float", inputs[0 if v is self._vector else -1])
+                factor = v.splat(self._element, inputs[0 if v is self._vector else -1])
                 at_sum = base + member * tile.vectors + each
-                sums[at_sum] = v.fma("float", factor, column_weights, sums[at_sum])
+                sums[at_sum] = v.fma(self._element, factor, column_weights, sums[at_sum])
 
     def _loaded_input(self, at: str) -> str:
         kind, size = stored(self._product.type), self._product.type.size_bytes
         loaded = self._code.fresh(f"load {kind}, ptr {at}, align {size}")
-        return from_stored(self._single, self._product.type, loaded)
+        return self._factor(self._single, self._product.type, loaded)
+
+    def _factor(self, v: Vector, kind: Scalar, loaded: str) -> str:
+        """Returns loaded elements as they are multiplied."""
+        if self._element == "half":
+            return v.bitcast("i16", loaded, "half")
+        return from_stored(v, kind, loaded)
 
     def _far_positions(self, source: str, count: int) -> list[str]:
         """Returns the addresses of a tile's columns, if their distance is known at run time only.

@@ -9,7 +9,7 @@ from msgspec import Struct
 from neurald.drivers.compiler.ir.extents.extent import Extent, is_one, is_zero
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.emit.instructions import Instructions
-from neurald.drivers.cpu.emit.op_table import from_stored, stored
+from neurald.drivers.cpu.emit.op_table import from_stored, stored, to_stored
 from neurald.drivers.cpu.emit.vector import Vector, vector_type
 from neurald.drivers.cpu.kernels.common.addressing import LINE_BYTES, address, multiple, total
 from neurald.drivers.cpu.kernels.common.product import WindowedProduct
@@ -52,7 +52,7 @@ class OutputRange(Struct, frozen=True, kw_only=True):
 
 
 class SourceCopy(ABC):
-    """Copies the inputs of a product to scratch memory as FLOAT32, in parts: when they are needed.
+    """Copies the inputs of a product to scratch memory, in parts: when they are needed.
 
     A thread that computes a few of the work items thus copies only what these read.
 
@@ -61,6 +61,7 @@ class SourceCopy(ABC):
         given: the product.
         source: name of the input's memory.
         memory: address of the copy.
+        kind: type of its elements.
 
     Attributes:
         product: the product that reads the copy.
@@ -73,8 +74,16 @@ class SourceCopy(ABC):
     size_bytes: int
     is_whole = False
 
-    def __init__(self, target: Target, given: WindowedProduct, source: str, memory: str) -> None:
+    def __init__(
+        self,
+        target: Target,
+        given: WindowedProduct,
+        source: str,
+        memory: str,
+        kind: Scalar = Scalar.FLOAT32,
+    ) -> None:
         self._target, self._given, self._source, self._memory = target, given, source, memory
+        self._kind = kind
 
     @abstractmethod
     def write(
@@ -92,7 +101,11 @@ class SourceCopy(ABC):
     def write_all(self, code: Instructions) -> None:
         """Copies all inputs."""
         given = self._given
-        _write_floats(code, self._target, given.type, given.source.count, self._source, self._memory)
+        self._convert(code, given.source.count, self._source, self._memory)
+
+    def _convert(self, code: Instructions, count: int, source: str, memory: str) -> None:
+        """Copies consecutive elements. The last vector overlaps the one before."""
+        _convert(code, self._target, (self._given.type, self._kind), count, source, memory)
 
 
 class SpacedCopy(SourceCopy):
@@ -135,30 +148,42 @@ class SpacedCopy(SourceCopy):
                 multiple(code, column, columns.stride * given.pixel_bytes),
             )
             to = address(code, self._memory, multiple(code, position, self.product.pixel_bytes))
-            _write_floats(code, self._target, given.type, given.depth, pixel, to)
+            self._convert(code, given.depth, pixel, to)
 
 
-class WideningCopy(SourceCopy):
-    """Converts narrower elements to FLOAT32, in the same order."""
+class ConvertingCopy(SourceCopy):
+    """Converts elements to the type that is multiplied, in the same order.
 
-    def __init__(self, target: Target, given: WindowedProduct, source: str, memory: str) -> None:
-        super().__init__(target, given, source, memory)
+    Args:
+        target, given, source, memory: see `SourceCopy`.
+        kind: FLOAT32 or FLOAT16.
+    """
+
+    def __init__(
+        self, target: Target, given: WindowedProduct, source: str, memory: str, kind: Scalar
+    ) -> None:
+        super().__init__(target, given, source, memory, kind)
         has_pixels = given.pixel_bytes >= given.depth * given.type.size_bytes
         row_bytes = given.columns.length * given.pixel_bytes
         has_rows = is_one(given.rows.length) or given.row_bytes >= row_bytes
         is_dense = given.element_bytes == given.type.size_bytes
         self.is_whole = not (is_dense and has_pixels and has_rows)
-        factor = _FLOAT_BYTES // given.type.size_bytes
-        self.size_bytes = given.source.count * _FLOAT_BYTES
+        self.size_bytes = given.source.count * kind.size_bytes
         self.product = replace(
             given,
-            batches=tuple(replace(each, source_bytes=each.source_bytes * factor) for each in given.batches),
-            image_bytes=given.image_bytes * factor,
-            row_bytes=given.row_bytes * factor,
-            pixel_bytes=given.pixel_bytes * factor,
-            element_bytes=given.element_bytes * factor,
-            type=Scalar.FLOAT32,
+            batches=tuple(
+                replace(each, source_bytes=self._converted(each.source_bytes)) for each in given.batches
+            ),
+            image_bytes=self._converted(given.image_bytes),
+            row_bytes=self._converted(given.row_bytes),
+            pixel_bytes=self._converted(given.pixel_bytes),
+            element_bytes=self._converted(given.element_bytes),
+            type=kind,
         )
+
+    def _converted(self, distance: int) -> int:
+        """Returns a distance of given elements, in bytes, after their conversion."""
+        return distance // self._given.type.size_bytes * self._kind.size_bytes
 
     def write(
         self, code: Instructions, at: tuple[Sequence[str], str], positions: OutputRange, continues: str
@@ -190,21 +215,19 @@ class WideningCopy(SourceCopy):
         copied = step if is_zero(step) or is_zero(others) else step - others
         with code.loop(begin, end, may_be_empty=True) as loop:
             offset = total(code, *offsets, multiple(code, loop.index, step))
-            to = multiple(code, offset, _FLOAT_BYTES // size)
-            _write_floats(
-                code,
-                self._target,
-                given.type,
-                copied // size,
-                address(code, self._source, offset),
-                address(code, self._memory, to),
-            )
+            if self._kind.size_bytes < size:
+                to = code.value(f"udiv i64 {offset}, {size // self._kind.size_bytes}")
+            else:
+                to = multiple(code, offset, self._kind.size_bytes // size)
+            pointers = address(code, self._source, offset), address(code, self._memory, to)
+            self._convert(code, copied // size, *pointers)
 
 
-def _write_floats(
-    code: Instructions, target: Target, kind: Scalar, count: int, source: str, memory: str
+def _convert(
+    code: Instructions, target: Target, kinds: tuple[Scalar, Scalar], count: int, source: str, memory: str
 ) -> None:
-    """Converts consecutive elements to FLOAT32. The last vector overlaps the one before."""
+    """Converts consecutive elements from the first type to the second one."""
+    kind, result = kinds
     if is_zero(count):
         # The rows of an image without width, whose windows are all on its padding.
         return
@@ -215,9 +238,10 @@ def _write_floats(
         if count % lanes:
             first = Vector(code, target, 1).call("llvm.smin", "i64", first, str(count - lanes))
         at = address(code, source, multiple(code, first, kind.size_bytes))
-        to = address(code, memory, multiple(code, first, _FLOAT_BYTES))
+        to = address(code, memory, multiple(code, first, result.size_bytes))
         loaded = code.fresh(f"load {v.type(stored(kind))}, ptr {at}, align {kind.size_bytes}")
-        code.effect(f"store {v.type('float')} {from_stored(v, kind, loaded)}, ptr {to}, align {_FLOAT_BYTES}")
+        value = to_stored(v, result, from_stored(v, kind, loaded))
+        code.effect(f"store {v.type(stored(result))} {value}, ptr {to}, align {result.size_bytes}")
 
 
 def pack_panel_at_run_time(

@@ -7,7 +7,7 @@ import numpy as np
 
 from neurald.drivers.compiler.analysis.interpreter import Array
 from neurald.drivers.compiler.ir.expression import Apply
-from neurald.drivers.compiler.ir.extents.extent import Extent, estimate
+from neurald.drivers.compiler.ir.extents.extent import Extent, estimate, has_extents
 from neurald.drivers.compiler.ir.kernel import Kernel, op_cost
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
@@ -17,7 +17,7 @@ from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.kernels.common.addressing import address, multiple
 from neurald.drivers.cpu.kernels.common.flattened import flattened
 from neurald.drivers.cpu.kernels.common.function import arguments_with, cost_ns, function_text
-from neurald.drivers.cpu.kernels.common.narrow_weights import narrowed
+from neurald.drivers.cpu.kernels.common.narrow_weights import NarrowWeights, narrowed
 from neurald.drivers.cpu.kernels.common.packing import by_channel, packed, packed_narrow
 from neurald.drivers.cpu.kernels.common.product import WindowedProduct
 from neurald.drivers.cpu.kernels.common.routine_cache import shared_routine
@@ -25,9 +25,9 @@ from neurald.drivers.cpu.kernels.common.tile import Tile, choose_tile
 from neurald.drivers.cpu.kernels.gemm.gemm import GemmWriter, PackPanel
 from neurald.drivers.cpu.kernels.gemm.micro_kernel import WeightLayout
 from neurald.drivers.cpu.kernels.gemm.operand_packing import (
+    ConvertingCopy,
     SourceCopy,
     SpacedCopy,
-    WideningCopy,
     is_aliased,
     pack_panel_at_run_time,
 )
@@ -53,6 +53,9 @@ _MAX_REREAD_RATIO = 4
 #: them.
 _BLOCK_BYTES = 512 << 10
 _FLOAT_BYTES = Scalar.FLOAT32.size_bytes
+_FLOATS = (Scalar.FLOAT16, Scalar.FLOAT32)
+#: Required relative cost of sums of float16, which are less precise.
+_MAX_RELATIVE_COST = 0.8
 _ALIGNMENT = 64
 #: Least cost of a function of sums that is computed in a loop.
 _MIN_FUNCTION_COST = 12
@@ -68,8 +71,51 @@ def routine(kernel: Kernel, product: WindowedProduct, target: Target) -> Routine
         product: its contraction, with at least one term.
         target: the target of the code.
     """
+    is_packed = product.weights.value.constant is not None
+    tile = choose_tile(product, target, is_packed=is_packed)
+    return _routine_of(kernel, product, tile, target)
+
+
+def half_routine(kernel: Kernel, product: WindowedProduct, target: Target, other: float) -> Routine | None:
+    """Returns the routine of a relaxed FLOAT32 product that is added up in float16.
+
+    Sums of more than `MAX_HALF_TERMS` products are FLOAT32.
+
+    Args:
+        kernel, product, target: see `routine`.
+        other: estimated cycles of another method than tiles.
+
+    Returns:
+        None if this is unsupported or slower.
+    """
+    constant = product.weights.value.constant
+    if not (target.has_half_products and target.is_relaxed) or constant is None:
+        return None
+    if has_extents((product.channels, product.terms)) or product.type not in _FLOATS:
+        return None
+    if product.channels < target.lanes(Scalar.FLOAT16.size_bytes) or not _are_halves(constant):
+        return None
+    narrow = _narrowed(product, constant, target)
+    if narrow is not None and narrow.scales is not None:
+        # Bytes are read in less time.
+        return None
+    tile = choose_tile(product, target, is_packed=True, is_half=True)
+    cycles = tile.cycles
+    if product.type is not Scalar.FLOAT16:
+        cycles += estimate(product.source.count) * Scalar.FLOAT16.size_bytes / _COPIED_BYTES_PER_CYCLE
+    if cycles > _MAX_RELATIVE_COST * min(other, choose_tile(product, target, is_packed=True).cycles):
+        return None
+    return _routine_of(kernel, product, tile, target)
+
+
+def _are_halves(constant: Array) -> bool:
+    """Returns True if no weight exceeds the range of float16."""
+    limit = float(np.finfo(np.float16).max)
+    return bool(constant.max(initial=-limit) <= limit and constant.min(initial=limit) >= -limit)
+
+
+def _routine_of(kernel: Kernel, product: WindowedProduct, tile: Tile, target: Target) -> Routine:
     operand = product.weights
-    tile = choose_tile(product, target, is_packed=operand.value.constant is not None)
     weights_value = operand.value
     if operand.value.constant is not None:
         weights_value = _packed(product, operand.value.constant, tile, target)
@@ -85,14 +131,20 @@ def routine(kernel: Kernel, product: WindowedProduct, target: Target) -> Routine
 
 def _packed(product: WindowedProduct, constant: Array, tile: Tile, target: Target) -> Value:
     """Packs constant weights, in fewer bytes if reading them takes longer than the products."""
-    operand, channels, terms = product.weights, product.channels, product.terms
+    operand = product.weights
+    narrow = None if tile.is_half else _narrowed(product, constant, target)
+    if narrow is not None:
+        return packed_narrow(narrow, tile, operand.value.name)
+    return packed(operand, constant, tile, product.channels, product.terms)
+
+
+def _narrowed(product: WindowedProduct, constant: Array, target: Target) -> NarrowWeights | None:
+    """Returns the weights in fewer bytes; None if any changes, or if reading takes little time."""
     is_streamed = estimate(product.positions) <= _MAX_STREAMED_POSITIONS and target.has_fma
-    if is_streamed and constant.size * _FLOAT_BYTES >= _MIN_STREAMED_BYTES:
-        weights = by_channel(operand, constant, channels, terms).astype(np.float32)
-        narrow = narrowed(weights, with_half=target.has_half)
-        if narrow is not None:
-            return packed_narrow(narrow, tile, operand.value.name)
-    return packed(operand, constant, tile, channels, terms)
+    if not is_streamed or constant.size * _FLOAT_BYTES < _MIN_STREAMED_BYTES:
+        return None
+    weights = by_channel(product.weights, constant, product.channels, product.terms)
+    return narrowed(weights.astype(np.float32), with_half=target.has_half)
 
 
 def _new_routine(
@@ -109,8 +161,9 @@ def _new_routine(
     weights = _weights(product, tile, names[weights_value], weights_value.type)
     source, seen, scratch_bytes, cycles = names[product.source], product, 0, tile.cycles
     copy: SourceCopy | None = None
-    if product.type is not Scalar.FLOAT32:
-        copy = WideningCopy(target, product, source, "%scratch")
+    multiplied = Scalar.FLOAT16 if tile.is_half else Scalar.FLOAT32
+    if product.type is not multiplied:
+        copy = ConvertingCopy(target, product, source, "%scratch", multiplied)
     elif weights.is_panel_major and is_aliased(product):
         copy = SpacedCopy(target, product, source, "%scratch")
     if copy is not None:
@@ -149,7 +202,8 @@ def _new_routine(
         cost_ns=cost_ns(cycles, arguments),
         declarations=frozenset(code.declarations),
         scratch_bytes=scratch_bytes,
-        label=f"tiles of {tile.positions} positions and {tile.own_vectors:g} x {tile.lanes} channels",
+        label=("float16 " if tile.is_half else "")
+        + f"tiles of {tile.positions} positions and {tile.own_vectors:g} x {tile.lanes} channels",
         operations=kernel.operations,
         units=writer.units,
     )

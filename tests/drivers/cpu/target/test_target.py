@@ -11,7 +11,7 @@ from neurald.drivers.cpu.target.target import TARGET_VARIABLE, TARGETS, host_tar
 from neurald.drivers.settings import Settings
 from neurald.hal.errors import BadData
 
-ARM = frozenset(("asimd", "asimddp", "i8mm", "bf16"))
+ARM = frozenset(("asimd", "asimdhp", "asimddp", "i8mm", "bf16"))
 #: Functions for which LLVM uses scalar instructions that not every processor has.
 SCALAR = """
 declare i64 @llvm.ctlz.i64(i64, i1)
