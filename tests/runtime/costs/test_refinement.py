@@ -95,7 +95,7 @@ def test_nothing_is_divided_over_operations_of_unknown_times(performance: float)
 
 
 def test_control_flow_says_nothing() -> None:
-    """Nobody knows how often its operations ran."""
+    """Keeps the costs: nobody knows how often its operations ran."""
     device = SimulatedDevice("refined")
     model = branching(arithmetic(nd.OperationType.ADD, 1.0), arithmetic(nd.OperationType.MUL, 2.0))
     refine_step(device, model, 0.5)

@@ -377,31 +377,25 @@ class FloatMicroKernel:
         count: int,
     ) -> list[str]:
         """Adds the products of consecutive terms."""
+
+        def add(before: Sequence[str], at: str, own: tuple[str, str], terms: int) -> list[str]:
+            return self._widened(
+                _Level.TERMS, before, lambda some: self._add_parts(shape, members, some, at, own, terms)
+            )
+
         most = MAX_HALF_TERMS // self._period * self._period
         if self._half_level is not _Level.TERMS or count <= most:
-            return self._widened(
-                _Level.TERMS, sums, lambda some: self._add_parts(shape, members, some, source, weights, count)
-            )
+            return add(sums, source, weights, count)
         code, blocks = self._code, count // most
         with code.loop("0", str(blocks), self._carried(sums)) as loop:
             first = multiple(code, loop.index, most)
             inner = address(code, source, multiple(code, first, self._product.element_bytes))
-            own = self._advance(weights, loop.index, most)
-            loop.results = self._widened(
-                _Level.TERMS,
-                loop.carried,
-                lambda some: self._add_parts(shape, members, some, inner, own, most),
-            )
+            loop.results = add(loop.carried, inner, self._advance(weights, loop.index, most), most)
         sums, done = loop.results, blocks * most
         if done == count:
             return sums
         last = address(code, source, str(done * self._product.element_bytes))
-        rest = self._advance(weights, str(blocks), most)
-        return self._widened(
-            _Level.TERMS,
-            sums,
-            lambda some: self._add_parts(shape, members, some, last, rest, count - done),
-        )
+        return add(sums, last, self._advance(weights, str(blocks), most), count - done)
 
     def _add_parts(
         self,

@@ -148,9 +148,8 @@ class IntegerVector:
         return self._declared(found.text if is_plain else f"convert_int4({found.text})")
 
     def _apply(self, expression: Apply) -> str | None:
-        total = rounded_sum(expression)
-        if total is not None:
-            text = self._rounded_sum(total, expression.type)
+        if rounded_sum(expression) is not None:
+            text = self._stored_bytes(expression)
             return None if text is None else self._declared(f"convert_int4({text})")
         parts = match_rounded_once(expression)
         if parts is not None:
