@@ -1,4 +1,4 @@
-"""Compiles in other processes: starts jobs within limits, and reads replies.
+"""Compiles in other processes: starts what forks them, and gives it jobs within limits.
 
 A job is a socket pair, of which one end goes to the process that compiles
 (`neurald.hal.compiling.server`). This process, the owner of the pool, can end a job at any moment
@@ -8,10 +8,6 @@ by closing its own end.
 import _socket
 import contextlib
 import logging
-import os
-import select
-import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,62 +17,16 @@ from neurald.hal.accounting.events import CountedEvent, note_event
 from neurald.hal.accounting.limits import Limits
 from neurald.hal.cache.store import CacheLocation
 from neurald.hal.compiling.contract import spares_imports
-from neurald.hal.compiling.job import (
-    EXCHANGE_S,
-    LEFT,
-    NOW,
-    CompileJob,
-    CompileProgress,
-    CompileReply,
-    Keep,
-    LocalModel,
-    ProcessExit,
-    last_text,
-    memory_exceeded,
-    receive_message,
-    received_memories,
-    send_message,
-    time_exceeded,
-)
-from neurald.hal.device import Artifact, CompileResult, Device, InputShapes
-from neurald.hal.errors import (
-    BadData,
-    Cancelled,
-    MissedDeadlineTransient,
-    OpFailed,
-    ResultCode,
-    error_for,
-)
-from neurald.hal.memory.pool import HostMemory, Memory
+from neurald.hal.compiling.fork_server_process import ForkServerProcess
+from neurald.hal.compiling.job import LEFT, NOW, CompileJob, Keep, LocalModel, send_message
+from neurald.hal.compiling.job_exchange import compiled_from, error_of_death, exchange, with_output
+from neurald.hal.device import CompileResult, Device, InputShapes
+from neurald.hal.errors import Cancelled, OpFailed
+from neurald.hal.memory.pool import Memory
 from neurald.hal.process.checked_thread import CheckedTimer
-from neurald.hal.process.spawned import SpawnedProcess
-from neurald.hal.rpc.transport.packet import rights
 from neurald.hal.sync.cancellation import Cancellation
-from neurald.hal.sync.interpreter_turns import turns
-from neurald.hal.sync.progress import report_progress
 
 logger = logging.getLogger(__name__)
-
-#: How often a thread that waits for a compilation checks whether it is still wanted.
-_POLL_MS = 20
-#: Messages of LLVM and the C++ library when a process has no memory left.
-_NO_MEMORY = ("out of memory", "bad_alloc")
-
-#: Signals that somebody else has sent.
-_FOREIGN_SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-
-#: Imported modules last until the process ends, so a search for garbage meanwhile finds nothing.
-_PROGRAM = (
-    # Libraries of the application may have opened descriptors that programs inherit.
-    "import os; os.closerange(3, os.sysconf('SC_OPEN_MAX')); "
-    "import gc; gc.disable(); import sys; "
-    "driver, niceness, lasts, spares, bytecode, *sys.path[:] = sys.argv[1:]; "
-    "sys.pycache_prefix = bytecode or None; "
-    "from neurald.hal.compiling.spared_imports import spare_imports; spares and spare_imports(); "
-    "from neurald.hal.compiling.server import main; "
-    "main(0, driver, niceness=int(niceness), lasts=bool(lasts))"
-)
-
 
 #: The niceness of compiling processes of a daemon, whose executions have precedence.
 _NICENESS: Final = 10
@@ -111,7 +61,7 @@ class CompilePool:
         self._limits = limits
         self._idle_s = idle_s
         self._lock = threading.Lock()
-        self._server: _ForkServerProcess | None = None
+        self._server: ForkServerProcess | None = None
         self._is_closed = False
         self._has_left = False
         #: Jobs that run, and the time at which the last one ended.
@@ -138,7 +88,7 @@ class CompilePool:
     def process(self) -> int | None:
         """The number of the process that forks the compiling processes; None if there is none."""
         with self._lock:
-            return None if self._server is None else self._server.process
+            return None if self._server is None else self._server.number
 
     def close(self) -> None:
         """Ends all processes."""
@@ -245,37 +195,22 @@ class CompilePool:
             Error: see `Compiler.compile`.
         """
         end_s = time.monotonic() + job.compile_s
-        with self._working(), contextlib.closing(self.begin()) as connection, _ending(connection, stop):
+        with self._working(), contextlib.closing(self.begin()) as connection:
             try:
-                send_message(connection, job, memories)
-                while True:
-                    with turns.waiting():
-                        _await_reply(connection, job, deadline_s, end_s, stop)
-                    received = receive_message(connection, CompileReply)
-                    if not isinstance(received, CompileProgress):
-                        break
-                    report_progress(received.percent / 100)
+                received = exchange(connection, job, memories, deadline_s, end_s, stop)
             except OSError as error:
                 if not (stop.is_cancelled or self._is_closed):
                     logger.warning("the compiler process does not answer: %s", error)
                 received = None
             if isinstance(received, tuple):
-                return _compiled_from(*received)
+                return compiled_from(*received)
         if stop.is_cancelled:
             raise Cancelled("the compilation was cancelled")
         if self._is_closed:
             raise Cancelled("the compiler processes were ended during the compilation")
         if received is None:
             raise OpFailed(f"the compiler process has ended{self._said()}; prepare the model again")
-        if received.signal == signal.SIGXCPU:
-            raise time_exceeded(job.compile_s)
-        name, text = _signal_name(received.signal), "a process that compiled a model has ended: %s"
-        note_event(CountedEvent.COMPILER_DEATH, name, logger.error, text, _describe_exit(received))
-        if any(text in received.stderr for text in _NO_MEMORY):
-            raise memory_exceeded(job.compile_bytes)
-        if on_crash is not None and received.signal not in _FOREIGN_SIGNALS:
-            on_crash(received.signal, name)
-        raise OpFailed(f"the compiler crashed on the model: {name}")
+        raise error_of_death(job, received, on_crash)
 
     def leave(self, job: CompileJob, memories: Sequence[Memory]) -> None:
         """Leaves a job to the process, which does it when this process has exited.
@@ -323,172 +258,22 @@ class CompilePool:
     def _said(self) -> str:
         """Returns the end of a sentence, with what the process has written."""
         with self._lock:
-            return "" if self._server is None else _with_output(self._server.output)
+            return "" if self._server is None else with_output(self._server.output)
 
-    def _running_process(self) -> "_ForkServerProcess":
+    def _running_process(self) -> ForkServerProcess:
         with self._lock:
             if self._is_closed:
                 raise OpFailed("the daemon is about to stop and compiles no more models")
             if self._server is not None and self._server.has_ended:
-                written, text = _with_output(self._server.output), "the compiler process has ended%s"
+                written, text = with_output(self._server.output), "the compiler process has ended%s"
                 note_event(CountedEvent.COMPILER_DEATH, "server", logger.error, text, written)
                 self._server.close()
                 self._server = None
             if self._server is None:
-                self._server = _ForkServerProcess(
+                self._server = ForkServerProcess(
                     self._driver,
                     niceness=self._niceness,
                     lasts=self._idle_s is None,
                     spares=spares_imports(self._device),
                 )
             return self._server
-
-
-@contextlib.contextmanager
-def _ending(connection: _socket.socket, stop: Cancellation) -> Iterator[None]:
-    """Wakes a thread that waits for a reply, if it is cancelled during the block."""
-
-    def wake() -> None:
-        with contextlib.suppress(OSError):
-            connection.shutdown(_socket.SHUT_RDWR)
-
-    with stop.calling(wake):
-        yield
-
-
-def _await_reply(
-    connection: _socket.socket, job: CompileJob, deadline_s: float | None, end_s: float, stop: Cancellation
-) -> None:
-    """Waits until there is something to read.
-
-    Raises:
-        Cancelled, MissedDeadlineTransient, ResourceExhaustedPersistent: see `Compiler.compile`.
-    """
-    poll = select.poll()
-    poll.register(connection, select.POLLIN)
-    while not poll.poll(_POLL_MS):
-        if stop.is_cancelled:
-            raise Cancelled("the compilation was cancelled, or its client is gone")
-        now = time.monotonic()
-        if deadline_s is not None and now >= deadline_s:
-            raise MissedDeadlineTransient("the deadline passed while the model was compiled")
-        if now >= end_s:
-            raise time_exceeded(job.compile_s)
-
-
-def _compiled_from(reply: CompileReply, descriptors: list[int]) -> CompileResult:
-    """Returns the result of a job, and logs what its process has logged."""
-    for name, level, text in reply.log:
-        logging.getLogger(name).log(level, "%s", text)
-    sizes = () if reply.model is None else (*reply.model, *reply.data)
-    memories = received_memories(descriptors, [size for size in sizes if size])
-    if reply.code:
-        raise error_for(_result_code(reply.code), reply.text)
-    if reply.model is None:
-        return CompileResult(note=reply.note)
-    following = iter(memories)
-    contents = [next(following) if size else HostMemory(b"") for size in sizes]
-    count = len(reply.model)
-    return CompileResult(
-        note=reply.note, artifact=Artifact(model=tuple(contents[:count]), data=tuple(contents[count:]))
-    )
-
-
-def _result_code(number: int) -> ResultCode:
-    try:
-        return ResultCode(number)
-    except ValueError:
-        raise BadData(f"a compilation failed with the code {number}, which is not known") from None
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return "it ended without a reply"
-
-
-def _describe_exit(exit_status: ProcessExit) -> str:
-    return f"{_signal_name(exit_status.signal)}{_with_output(exit_status.stderr)}"
-
-
-def _with_output(stderr: str) -> str:
-    """Returns the end of a sentence about a process, with what it has written in one line."""
-    written = " ".join(stderr.split())
-    return f", with the output: {written}" if written else ""
-
-
-class _ForkServerProcess:
-    """The process that forks the compiling processes.
-
-    Raises:
-        OpFailed: it cannot be started.
-    """
-
-    def __init__(self, driver: str, *, niceness: int, lasts: bool, spares: bool) -> None:
-        if not sys.executable:
-            raise OpFailed("no compiler process can be started: the path of this Python is not known")
-        # An empty text is false.
-        about = (driver, str(niceness), "yes" * lasts, "yes" * spares, sys.pycache_prefix or "")
-        self._control, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
-        self._control.settimeout(EXCHANGE_S)
-        # Whoever reads what the application writes, such as `tee`, waits for all that hold its
-        # pipe, and this process may outlive the application.
-        self._stderr = os.memfd_create("neurald compiler messages")
-        with contextlib.closing(theirs):
-            try:
-                # Ctrl-C does not reach its group. It stays in the session, since Linux may schedule
-                # sessions as groups of equal rights, and niceness then counts only within a
-                # session.
-                self._process = SpawnedProcess(
-                    # The path is that of this process, so nothing needs `site`.
-                    [sys.executable, "-I", "-S", "-c", _PROGRAM, *about, *sys.path],
-                    # The process must have only one thread, since it forks.
-                    {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
-                    stdin=theirs.fileno(),
-                    stderr=self._stderr,
-                )
-            except OSError as error:
-                self.forget()
-                raise OpFailed(f"no compiler process can be started: {error}") from None
-
-    @property
-    def process(self) -> int:
-        return self._process.pid
-
-    @property
-    def has_ended(self) -> bool:
-        return self._process.has_ended
-
-    @property
-    def output(self) -> str:
-        """The last of what it has written to its standard error."""
-        return last_text(self._stderr)
-
-    def take(self, theirs: _socket.socket, kind: bytes) -> bool:
-        """Passes the other end of a job to the process; returns whether that succeeded."""
-        try:
-            self._control.sendmsg([kind], rights([theirs.fileno()]), _socket.MSG_NOSIGNAL)
-        except OSError:
-            # The process is about to end, if it has not ended yet.
-            self._process.wait(1.0)
-            return False
-        return True
-
-    def forget(self) -> None:
-        """Closes this process's end of the control socket, without waiting for the process."""
-        self._control.close()
-        if self._stderr >= 0:
-            os.close(self._stderr)
-            self._stderr = -1
-
-    def kill(self) -> None:
-        """Kills the process. The kernel ends those that it has forked with it."""
-        self._process.kill()
-
-    def close(self) -> None:
-        """Ends the process, and all processes that it has forked."""
-        self.forget()
-        if not self._process.wait(1.0):
-            self._process.kill()
-            self._process.wait()

@@ -22,8 +22,7 @@ from support.waiting import wait_until
 
 from neurald.hal.accounting.limits import Limits
 from neurald.hal.admission.session import Session
-from neurald.hal.compiling import compile_admission
-from neurald.hal.compiling import pool as compile_pool
+from neurald.hal.compiling import compile_admission, fork_server_process, job_exchange
 from neurald.hal.compiling.session_pool import SessionPool
 from neurald.hal.device import CompileResult, Device, ExecuteOptions, PrepareOptions
 from neurald.hal.errors import (
@@ -199,7 +198,7 @@ def test_the_kernel_ends_a_process_that_nobody_watches(
     shared_pool: SessionPool, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shared_pool.pool, "_limits", Limits(compile_s=1))
-    monkeypatch.setattr(compile_pool, "_await_reply", lambda connection, *_: connection.recv(1, 2))
+    monkeypatch.setattr(job_exchange, "_await_message", lambda connection, *_: connection.recv(1, 2))
     with pytest.raises(ResourceExhaustedPersistent, match=r"\(compile_s\)"):
         compiled(shared_pool, session, doing("spin"))
 
@@ -380,7 +379,7 @@ def test_a_driver_that_cannot_be_made_is_told(session: Session) -> None:
 def test_what_a_compiler_process_says_before_it_dies_is_told(
     session: Session, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(compile_pool, "_PROGRAM", "raise SystemExit('no memory for imports')")
+    monkeypatch.setattr(fork_server_process, "_PROGRAM", "raise SystemExit('no memory for imports')")
     pool = SessionPool(DRIVER, CompilingDevice(), Limits())
     try:
         with pytest.raises(OpFailed, match=r"has ended.*, with the output: no memory for imports"):
