@@ -16,6 +16,10 @@ from msgspec import Struct
 
 #: The number of a call takes this many bits beside that of a trace; see `PartOf`.
 CALL_BITS: Final = 40
+#: By how much the times of records may differ from the clock's, where a counter of the processor
+#: tells them. The counter is compared with the clock once in a millisecond or so; an error of less
+#: than two microseconds is borne then, and may be the same for the next times.
+MAX_CLOCK_ERROR_NS: Final = 5_000
 #: How many bytes of a note are recorded with a call.
 NOTE_BYTES: Final = 48
 

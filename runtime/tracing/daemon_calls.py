@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial, wraps
 from typing import Any, Final
 
-from neurald.hal.execution.recorded_calls import Subjects
+from neurald.hal.execution.recorded_calls import MAX_CLOCK_ERROR_NS, Subjects
 from neurald.hal.rpc.transport.call_times import CallTimes, decode_times, times_from, trace_header
 from neurald.hal.rpc.transport.ring_end import RingEnd, read_stamps
 from neurald.runtime.tracing.recorded import NO_DETAILS, Replace
@@ -140,10 +140,14 @@ def _stamped_spans(
         details: the details of the span of all it did.
     """
     noted = read_stamps(stamps)
-    times = arrived, admitted, ended, replied = noted.times_ns
+    first, *_, last = noted.times_ns
     # The other side may write anything.
-    if noted.number != number or list(times) != sorted(times) or arrived < submitted or replied > end:
+    if noted.number != number or list(noted.times_ns) != sorted(noted.times_ns):
         return
+    # It reads the clock itself; a counter may have told when it was asked.
+    if first < submitted - MAX_CLOCK_ERROR_NS or last > end + MAX_CLOCK_ERROR_NS:
+        return
+    arrived, admitted, ended, replied = (min(max(each, submitted), end) for each in noted.times_ns)
     daemon = partial(Span, category="daemon", process=noted.process, thread=thread, call=call)
     yield daemon("serve", start_ns=arrived, end_ns=replied, details=details)
     yield daemon("wait for the device", start_ns=arrived, end_ns=admitted)
