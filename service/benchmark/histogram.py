@@ -2,14 +2,18 @@
 
 from collections.abc import Sequence
 from html import escape
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+#: How many columns a line in the terminal has at most.
+MAX_WIDTH: Final = 80
+
 _BINS = 16
-_BAR = 40
+#: Bars that can be at most this long only have the begin of their bin beside them.
+_MIN_BAR = 8
 #: Percentiles of the latencies: the last limit is the first one, or twice the second one if that is
 #: less, since few slow runs would leave most bins empty. All slower runs are one bin.
 _TAIL, _USUAL = 99.0, 90.0
@@ -39,22 +43,37 @@ def _limit(latencies: Array) -> float:
     return min(float(tail), 2 * float(usual))
 
 
-def text_histogram(latencies_ms: Sequence[float], *, plain: bool = False) -> list[str]:
-    """Returns the lines of a histogram of at most 80 columns.
+def text_histogram(
+    latencies_ms: Sequence[float], *, width: int = MAX_WIDTH, plain: bool = False
+) -> list[str]:
+    """Returns the lines of a histogram.
 
     Args:
         latencies_ms: one for each run.
+        width: how many columns the lines may have, of which at most `MAX_WIDTH` are used. Without
+            room for bars of a few columns, the ends of bins are left out, and then the bars.
         plain: uses only ASCII characters.
     """
     found = bins(latencies_ms)
+    unit, scale = ("us", 1e3) if found[0][1] < _SMALL_MS else ("ms", 1.0)
+    begins = _aligned([f"{begin * scale:.3f}" for begin, _, _ in found])
+    ends = _aligned([f"{end * scale:.3f}" for _, end, _ in found])
+    counts = _aligned([str(count) for _, _, count in found])
+    labels = [
+        f"{begin} to {end} {unit} {count} " for begin, end, count in zip(begins, ends, counts, strict=True)
+    ]
+    if len(labels[0]) + _MIN_BAR > width:
+        labels = [f"{begin} {unit} {count} " for begin, count in zip(begins, counts, strict=True)]
+    longest = max(0, min(width, MAX_WIDTH) - len(labels[0]))
     most = max(count for _, _, count in found)
     mark = "#" if plain else "█"
-    unit, scale = ("us", 1e3) if found[0][1] < _SMALL_MS else ("ms", 1.0)
-    return [
-        f"{begin * scale:9.3f} to {end * scale:9.3f} {unit} {count:7d} "
-        f"{mark * round(_BAR * count / most)}".rstrip()
-        for begin, end, count in found
-    ]
+    bars = [mark * round(longest * count / most) for _, _, count in found]
+    return [f"{label}{bar}".rstrip() for label, bar in zip(labels, bars, strict=True)]
+
+
+def _aligned(texts: Sequence[str]) -> list[str]:
+    """Returns texts of one length, with spaces before the shorter ones."""
+    return [text.rjust(max(map(len, texts))) for text in texts]
 
 
 def svg_histogram(latencies_ms: Sequence[float], title: str) -> str:

@@ -8,12 +8,12 @@ from neurald.service.benchmark.accuracy import accuracy_rows
 from neurald.service.benchmark.clients import client_rows
 from neurald.service.benchmark.comparison import comparison_rows, disturbance
 from neurald.service.benchmark.durations import milliseconds
-from neurald.service.benchmark.histogram import text_histogram
+from neurald.service.benchmark.histogram import MAX_WIDTH, text_histogram
 from neurald.service.benchmark.peers import peer_rows
 from neurald.service.console.delegation import delegation_sentence
 from neurald.service.console.device_choice import fallback_messages
 from neurald.service.console.measurement import percentile_name
-from neurald.service.console.output import note, printable, write_line, write_table
+from neurald.service.console.output import note, printable, terminal_width, write_line, write_table
 from neurald.service.console.profile import show_profile
 from neurald.service.console.verification import verification_sentence
 
@@ -80,7 +80,8 @@ def show(document: Mapping[str, Any], *, histogram: bool, slowest_first: bool) -
     if histogram:
         write_line()
         plain = (sys.stdout.encoding or "ascii").lower().replace("-", "") not in ("utf8", "utf16")
-        for line in text_histogram(document["latencies_ms"], plain=plain):
+        width = terminal_width(sys.stdout) or MAX_WIDTH
+        for line in text_histogram(document["latencies_ms"], width=width, plain=plain):
             write_line(line)
     if "profile" in document:
         show_profile(document["profile"], steady["median_ms"], slowest_first=slowest_first)

@@ -79,15 +79,18 @@ def write_error(text: str) -> None:
     sys.stderr.write(wrapped(f"{priority}error: {printable(text)}", sys.stderr) + "\n")
 
 
+def terminal_width(file: IO[str]) -> int | None:
+    """Returns how many columns the terminal of a file has; None if it is no terminal."""
+    return shutil.get_terminal_size().columns if file.isatty() else None
+
+
 def wrapped(text: str, file: IO[str]) -> str:
     """Wraps a line for a terminal; other files get it as it is.
 
     Words, such as paths, stay whole.
     """
-    if not file.isatty():
-        return text
-    width = shutil.get_terminal_size().columns
-    if len(text) <= width:
+    width = terminal_width(file)
+    if width is None or len(text) <= width:
         return text
     indent = " " * (len(text) - len(text.lstrip()) + 2)
     return textwrap.fill(

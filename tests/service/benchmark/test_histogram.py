@@ -1,6 +1,7 @@
 import xml.etree.ElementTree as ElementTree
 
 import numpy as np
+import pytest
 
 from neurald.service.benchmark.histogram import bins, svg_histogram, text_histogram
 
@@ -20,12 +21,18 @@ def test_few_slow_runs_leave_the_bins_to_the_others() -> None:
     assert sum(count > 0 for _, _, count in found[:-1]) > 6
 
 
-def test_lines_fit_a_terminal() -> None:
-    for values in (LATENCIES, [1e-3, 2e-3, 9e-3]):
-        for plain in (False, True):
-            lines = text_histogram(values, plain=plain)
-            assert max(map(len, lines)) <= 80
+@pytest.mark.parametrize("width", [20, 30, 40, 80, 200])
+@pytest.mark.parametrize("plain", [False, True])
+def test_lines_fit_a_terminal(width: int, plain: bool) -> None:
+    for values in (LATENCIES, [1e-3, 2e-3, 9e-3], [80_000.0, 90_000.0] * 10_000):
+        lines = text_histogram(values, width=width, plain=plain)
+        assert max(map(len, lines)) <= min(width, 80)
+        assert len(lines) == len(bins(values))
+        if width > 20:
             assert any(("#" if plain else "█") in line for line in lines)
+
+
+def test_latencies_have_a_unit() -> None:
     assert " us " in text_histogram([1e-3, 2e-3])[0]
     assert " ms " in text_histogram(LATENCIES)[0]
 
