@@ -4,12 +4,17 @@ Python may leave a module locked, or half made, if an exception is raised while 
 imported. Other threads that import it then wait for ever, and so does the end of the process.
 """
 
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found] # `signal` takes longer than all others here
 import _thread
 import os
-import signal
 import time
-from types import FrameType
-from typing import Final
+
+TYPE_CHECKING = False  # That of `typing` takes longer still.
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import Final
 
 #: How often it is looked whether the import has ended, and how long an import may hold up Ctrl-C.
 _PAUSE_S: Final = 0.01
@@ -22,8 +27,8 @@ _first_s = 0.0
 
 def interrupt_after_imports() -> None:
     """Makes Ctrl-C wait for imports from now on, unless it is ignored or handled already."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _interrupted)
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+        _signal.signal(_signal.SIGINT, _interrupted)
 
 
 def interrupt_soon() -> None:
@@ -34,7 +39,7 @@ def interrupt_soon() -> None:
 
 def _interrupt_later() -> None:
     time.sleep(_PAUSE_S)
-    os.kill(os.getpid(), signal.SIGINT)
+    os.kill(os.getpid(), _signal.SIGINT)
 
 
 def _interrupted(number: int, frame: FrameType | None) -> None:
@@ -46,7 +51,7 @@ def _interrupted(number: int, frame: FrameType | None) -> None:
             interrupt_soon()
             return
     _first_s = 0.0
-    signal.default_int_handler(number, frame)
+    _signal.default_int_handler(number, frame)
 
 
 def _is_importing(frame: FrameType | None) -> bool:

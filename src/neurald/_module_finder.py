@@ -5,15 +5,20 @@ lists of its folders. It then looks at the source again, and reads the bytecode 
 Both together take longer than loading a small module, and a start imports hundreds.
 """
 
+from __future__ import annotations
+
 import marshal
 import os
 import sys
 from _imp import _fix_co_filename  # type: ignore[attr-defined]
-from collections.abc import Sequence
 from importlib._bootstrap_external import MAGIC_NUMBER  # `importlib.util` takes longer to import
 from importlib.machinery import BuiltinImporter, FrozenImporter, ModuleSpec, PathFinder, SourceFileLoader
 from types import CodeType
-from typing import Any, Final
+
+TYPE_CHECKING = False  # Importing that of `typing` takes longer than all of this.
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any, Final
 
 _PACKAGE = __name__.rpartition(".")[0]
 

@@ -1,5 +1,6 @@
 """Ctrl-C in the middle of an import, of the command line's or of others."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -53,6 +54,17 @@ def test_an_import_is_completed_first(tmp_path: Path) -> None:
 def test_the_command_ends_as_at_any_other_moment() -> None:
     ran = subprocess.run([sys.executable, "-c", _COMMAND], capture_output=True, text=True)
     assert (ran.stderr, ran.returncode) == ("", 130)
+
+
+def test_the_command_is_ready_for_it_soon() -> None:
+    """What is imported before can be interrupted in its middle, and these take longest."""
+    program = "import sys, neurald.__main__; print(*{'typing', 'signal', 'enum', 're'} & set(sys.modules))"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    # Without what the installation imports at the start of Python.
+    ran = subprocess.run(
+        [sys.executable, "-S", "-c", program], env=environment, capture_output=True, text=True
+    )
+    assert (ran.stdout.strip(), ran.stderr) == ("", "")
 
 
 def test_outside_of_imports_it_comes_at_once() -> None:
