@@ -6,11 +6,17 @@ which their devices computed. If together they take longer than such a span, all
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
+from neurald.hal.device import KernelTime
+from neurald.hal.model.numbering import positions_by_number
+from neurald.runtime.model.branches import graph_of
 from neurald.runtime.tracing.span import MAX_SPANS, Span
+
+#: How many types of operations the name of a kernel has at most.
+_MAX_NAMED: Final = 4
 
 
 def with_kernels(spans: Sequence[Span], profile: Callable[[Any], Sequence[Any]]) -> list[Span]:
@@ -65,11 +71,14 @@ class _Kernel(Struct, frozen=True):
 def _kernels(compilation: Any, step: Any, profile: Callable[[Any], Sequence[Any]]) -> Sequence[_Kernel]:
     steps = list(compilation.plan.steps)
     number = next((place for place, each in enumerate(steps) if each is step), None)
+    graph = graph_of(compilation.model, step.graph)
+    positions = positions_by_number(graph)
     return [
         _Kernel(
-            kernel.name,
+            kernel_name(kernel, [graph.operations[positions[each]].type.name for each in kernel.operations]),
             kernel.duration_ns,
             {
+                "kernel": kernel.name,
                 "how": kernel.label,
                 "operations": list(kernel.operations),
                 "us_when_timed_alone": kernel.duration_ns / 1e3,
@@ -79,6 +88,15 @@ def _kernels(compilation: Any, step: Any, profile: Callable[[Any], Sequence[Any]
         if each.step == number
         for kernel in each.kernels
     ]
+
+
+def kernel_name(kernel: KernelTime, types: Sequence[str]) -> str:
+    """Names a kernel by the types of its operations, such as `CONV_2D, RELU`."""
+    if kernel.is_copy:
+        return kernel.label
+    different = tuple(dict.fromkeys(types))
+    more = (f"{len(different) - _MAX_NAMED} more",) if len(different) > _MAX_NAMED else ()
+    return ", ".join(different[:_MAX_NAMED] + more) or kernel.name
 
 
 def _placed(kernels: Sequence[_Kernel], place: Span) -> list[Span]:

@@ -21,10 +21,14 @@ from support.models.small import add_model
 from support.tracing import assert_valid, shares
 
 import neurald as nd
+from neurald.hal.device import COPY_IN, KernelTime
 from neurald.hal.errors import BadData, BadState
+from neurald.hal.execution.recorded_calls import MAX_CLOCK_ERROR_NS
 from neurald.hal.memory.pool import SharedMemory
 from neurald.hal.rpc.transport.ring_end import RING_BYTES, RingEnd, RingSide, Stamps
 from neurald.runtime.execution.program.overlapping_steps import OverlappingSteps
+from neurald.runtime.tracing.daemon_calls import RingCalls
+from neurald.runtime.tracing.kernel_spans import kernel_name
 from neurald.runtime.tracing.own_time import with_ends
 from neurald.runtime.tracing.perfetto import trace_document
 from neurald.runtime.tracing.recorded import recorded
@@ -81,6 +85,29 @@ def test_kernels_are_inside_of_their_steps() -> None:
         ]
         assert any(kernel.end_ns <= span.end_ns for span in inside)
         assert kernel.details["us_when_timed_alone"] > 0
+
+
+def test_kernels_are_named_by_their_operations() -> None:
+    compilation = compiled(nd.open_device("cpu"))
+    operations = compilation.model.main.operations
+    with nd.trace() as trace:
+        compilation.run(IMAGE)
+    kernels = [span for span in trace.spans if span.category == "kernel"]
+    assert kernels
+    for kernel in kernels:
+        types = [operations[each].type.name for each in kernel.details["operations"]]
+        assert kernel.name == ", ".join(dict.fromkeys(types))
+        assert kernel.details["kernel"] != kernel.name
+
+
+def test_names_of_kernels_are_short() -> None:
+    types = ["CONV_2D", "RELU", "CONV_2D", "ADD", "MUL", "TANH", "EXP"]
+    computes = KernelTime(name="k1", duration_ns=1, operations=tuple(range(7)))
+    copies = KernelTime(name="k2", duration_ns=1, operations=(), label=COPY_IN)
+    other = KernelTime(name="wait", duration_ns=1, operations=())
+    assert kernel_name(computes, types) == "CONV_2D, RELU, ADD, MUL, 2 more"
+    assert kernel_name(copies, []) == COPY_IN
+    assert kernel_name(other, []) == "wait"
 
 
 def test_kernels_of_executions_in_the_background() -> None:
@@ -291,12 +318,16 @@ def test_the_inner_call_is_part_of_the_outer_one() -> None:
     assert [span.call for span in recorder.spans()] == [1, 1, 3]  # native code has the others
 
 
+def ring_end() -> RingEnd:
+    memory = SharedMemory.working(RING_BYTES, "ring")
+    return RingEnd(memory, socket.socketpair()[0], RingSide.CLIENT)
+
+
 class Peer:
     """An end of a ring whose daemon leaves wrong stamps."""
 
     def __init__(self) -> None:
-        memory = SharedMemory.working(RING_BYTES, "ring")
-        self._ring = RingEnd(memory, socket.socketpair()[0], RingSide.CLIENT)
+        self._ring = ring_end()
         self.left = Stamps(0, 0, 0, 0, 0, 0)
 
     def submit(self) -> None: ...
@@ -338,6 +369,29 @@ def test_stamps_divide_the_exchange_with_a_daemon(wrong: str) -> None:
     assert spans["submit to the ring"].end_ns == spans["wait for the daemon"].start_ns == now
     exchanges = {span.details["exchange"] for span in spans.values() if "exchange" in span.details}
     assert len(exchanges) == 1
+
+
+@pytest.mark.parametrize("off_ns", [MAX_CLOCK_ERROR_NS, -MAX_CLOCK_ERROR_NS, MAX_CLOCK_ERROR_NS + 1])
+def test_stamps_are_kept_though_the_clocks_differ(off_ns: int) -> None:
+    """A counter may tell the times of this process, and tells them otherwise than the clock."""
+    recorder, end = Recorder(1), ring_end()
+    calls = RingCalls(recorder, end)
+    start_ns, end_ns = 10**9, 10**9 + 2_000
+    # The daemon saw the call 100 ns after it began, and replied 100 ns before it ended.
+    times = (start_ns + 100, start_ns + 200, end_ns - 200, end_ns - 100)
+    slack_ns = 100 if off_ns > 0 else -100
+    end.put_stamps(Stamps(end.wanted_stamps, 5, *(each + off_ns + slack_ns for each in times)))
+    spans = list(calls.exchanged(start_ns, end_ns, 3, 4, end.stamps()))
+    if abs(off_ns) > MAX_CLOCK_ERROR_NS:
+        assert [span.name for span in spans] == ["submit and wait for the daemon"]
+        return
+    assert {span.name for span in spans if span.category == "daemon"} == {
+        "serve",
+        "wait for the device",
+        "driver",
+        "reply",
+    }
+    assert all(start_ns <= span.start_ns <= span.end_ns <= end_ns for span in spans)
 
 
 @pytest.mark.parametrize("wrong", ["number", "order", "early", "late"])
