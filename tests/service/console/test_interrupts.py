@@ -57,7 +57,7 @@ def test_the_command_ends_as_at_any_other_moment() -> None:
 
 
 def test_the_command_is_ready_for_it_soon() -> None:
-    """What is imported before can be interrupted in its middle, and these take longest."""
+    """Imports before that can be interrupted in their middle, and these take longest."""
     program = "import sys, neurald.__main__; print(*{'typing', 'signal', 'enum', 're'} & set(sys.modules))"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     # Without what the installation imports at the start of Python.
