@@ -1,0 +1,135 @@
+"""Turns a WHILE into a loop around two regions of a flat graph.
+
+- A value of a loop that the body returns unchanged is the same operand inside and outside. If it is
+  a constant, it is one in the loop too, and so are the shapes that follow from it. Which values
+  these are is found by trying: at first all are taken as unchanged, and the loop is inlined again
+  with a variable for each value that did change.
+- The variables of a loop have the same shape in every turn, except for dimensions that change
+  between turns, which `loop_lengths` handles.
+"""
+
+from collections.abc import Sequence
+
+from neurald.drivers.compiler.frontend.control_flow.branches import require_bool
+from neurald.drivers.compiler.frontend.control_flow.data_lengths import DataLengths
+from neurald.drivers.compiler.frontend.control_flow.flat_graph import (
+    RESHAPES,
+    SLICES,
+    FlatGraph,
+    ShapeChanges,
+)
+from neurald.drivers.compiler.frontend.control_flow.inlines_graphs import InlinesGraphs
+from neurald.drivers.compiler.frontend.control_flow.loop_counters import changing_values
+from neurald.drivers.compiler.frontend.control_flow.loop_lengths import LoopLengths
+from neurald.drivers.compiler.frontend.control_flow.structured_model import Copy, LengthUpdate, WhileLoop
+from neurald.hal.errors import BadData
+
+#: Number of attempts to find the unchanged values of a loop before all count as changed.
+_MAX_ATTEMPTS = 3
+
+
+class RepeatedLoops:
+    """Inlines the condition and the body of a loop once, to be repeated.
+
+    Args:
+        flat: the graph into which they are inlined.
+        lengths: its lengths that depend on data.
+        inliner: inlines conditions and bodies.
+    """
+
+    def __init__(self, flat: FlatGraph, lengths: DataLengths, inliner: InlinesGraphs) -> None:
+        self._flat = flat
+        self._lengths = lengths
+        self._inliner = inliner
+        #: The values that change in loops inlined before, and lengths that do, by the graphs of the
+        #: loop.
+        self._changing: dict[tuple[int, int], set[int]] = {}
+        self._loop_lengths: dict[tuple[int, int], LoopLengths] = {}
+
+    def add(
+        self, graphs: tuple[int, int], inputs: Sequence[int], origin: int, *, opens: bool
+    ) -> Sequence[int]:
+        """Inlines a loop once.
+
+        Args:
+            graphs: the numbers of its condition and its body.
+            inputs: its first values.
+            origin: see `InlinesGraphs.inline`.
+            opens: whether shapes may change, which become lengths then.
+
+        Returns:
+            Its results.
+
+        Raises:
+            ShapeChanges: a shape changes from turn to turn, and `opens` is False.
+        """
+        condition_graph, body_graph = graphs
+        inner = self._flat.model.referenced[body_graph]
+        carried = len(inner.outputs)
+        # Values that changed when the loop was last inlined change again: without this, the
+        # attempts of nested loops would multiply.
+        changing = self._changing.setdefault(graphs, changing_values(inner, (*RESHAPES, *SLICES)))
+        lengths = self._loop_lengths.setdefault(graphs, LoopLengths(self._flat, self._lengths))
+        attempts = 0
+        while True:
+            with self._flat.attempt() as undo:
+                attempts += 1
+                symbols = lengths.symbols()
+                values = [
+                    self._flat.loop_variable(index, lengths.shape(n, self._flat.shape(index), symbols))
+                    if n in changing
+                    else index
+                    for n, index in enumerate(inputs)
+                ]
+                copies: list[Copy | LengthUpdate] = [
+                    Copy(target=values[n], source=inputs[n]) for n in sorted(changing)
+                ]
+                try:
+                    with self._flat.region(repeats=True) as condition:
+                        (test,) = self._inliner.inline(condition_graph, values, origin)
+                    with self._flat.region(repeats=True) as body:
+                        results = [
+                            self._lengths.stored(each)
+                            for each in self._inliner.inline(body_graph, values, origin)
+                        ]
+                except BadData:
+                    # Values that are taken as constants need not be ones.
+                    if len(changing) == carried:
+                        raise
+                    undo()
+                    changing.update(range(carried))
+                    continue
+                found = {n for n in range(carried) if results[n] != values[n]} - changing
+                if found:
+                    undo()
+                    changing |= found if attempts < _MAX_ATTEMPTS else set(range(carried))
+                    continue
+                if lengths.open_more(changing, values, results):
+                    if not opens:
+                        lengths.opened.clear()
+                        raise ShapeChanges("a value of a loop changes its shape")
+                    undo()
+                    continue
+                break
+        require_bool(self._flat, test)
+        first = lengths.update(inputs, symbols)
+        if first.lengths:
+            copies = [first, *copies]
+        updates = tuple(
+            Copy(target=values[n], source=results[n]) for n in sorted(changing) if results[n] != values[n]
+        )
+        for n in changing:
+            self._flat.levels[values[n]] = len(self._flat.regions) - 1
+        items = self._flat.regions[-1].items
+        items += copies
+        items.append(
+            WhileLoop(
+                condition=condition.finished(),
+                test=test,
+                body=body.finished(),
+                lengths=lengths.update(results, symbols),
+                updates=updates,
+                origin=origin,
+            )
+        )
+        return values

@@ -1,0 +1,134 @@
+"""Unrolls loops whose turns follow from constants: their counters and slices are then constants."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from neurald.drivers.compiler.frontend.control_flow.branches import is_true
+from neurald.drivers.compiler.frontend.control_flow.data_lengths import DataLengths
+from neurald.drivers.compiler.frontend.control_flow.flat_graph import FlatGraph, NotStructured
+from neurald.drivers.compiler.frontend.control_flow.inlines_graphs import InlinesGraphs
+from neurald.drivers.compiler.frontend.control_flow.loop_counters import has_more_turns, loop_counter
+from neurald.hal.model.graph import Operand
+from neurald.hal.operations.machinery.call import Array, Call
+
+#: Limits on unrolling a loop, and on unrolling one whose shapes change in every turn, which are
+#: known then. Each turn adds kernels to compile.
+_MAX_TURNS, _MAX_OPERATIONS = 4, 128
+_MAX_CHANGING_TURNS, _MAX_CHANGING_OPERATIONS = 128, 1024
+#: The types of counters of loops.
+_COUNTED = (np.dtype(np.int32), np.dtype(np.int64))
+
+
+class NotUnrolled(NotStructured):
+    """A loop cannot be unrolled within the limits."""
+
+
+class UnrolledLoops:
+    """Inlines every turn of a loop, within limits.
+
+    Args:
+        flat: the graph into which they are inlined.
+        lengths: its lengths that depend on data.
+        inliner: inlines conditions and bodies.
+    """
+
+    def __init__(self, flat: FlatGraph, lengths: DataLengths, inliner: InlinesGraphs) -> None:
+        self._flat = flat
+        self._lengths = lengths
+        self._inliner = inliner
+
+    def add_short(self, call: Call, inputs: Sequence[int], origin: int) -> Sequence[int]:
+        """Unrolls a loop that has few turns.
+
+        Args:
+            call: the loop.
+            inputs: its first values.
+            origin: see `InlinesGraphs.inline`.
+
+        Returns:
+            Its results.
+
+        Raises:
+            NotUnrolled: it has more turns, or they do not follow from constants.
+            ShapeChanges: a shape in it depends on data.
+        """
+        self._require_few_turns(call, inputs, origin)
+        return self._add(call, inputs, origin, _MAX_TURNS, _MAX_OPERATIONS)
+
+    def add_changing(self, call: Call, inputs: Sequence[int], origin: int) -> Sequence[int]:
+        """Unrolls a loop whose shapes change in every turn, within wide limits; see `add_short`."""
+        return self._add(call, inputs, origin, _MAX_CHANGING_TURNS, _MAX_CHANGING_OPERATIONS)
+
+    def _add(
+        self, call: Call, inputs: Sequence[int], origin: int, max_turns: int, max_operations: int
+    ) -> Sequence[int]:
+        """Inlines every turn of a loop whose condition follows from constants.
+
+        Raises:
+            NotUnrolled: it does not, or the limits do not suffice.
+        """
+        values = [*inputs]
+        first = len(self._flat.operations)
+        with self._flat.attempt():
+            for _ in range(max_turns + 1):
+                if not self._has_turn(call, values, origin):
+                    return values
+                results = self._inliner.inline(call.graph_index("body"), values, origin)
+                values[: len(results)] = [self._lengths.realized(each) for each in results]
+                if len(self._flat.operations) - first > max_operations:
+                    raise NotUnrolled("a loop has too many operations to be unrolled")
+            raise NotUnrolled("a loop has too many turns to be unrolled")
+
+    def _has_turn(self, call: Call, values: Sequence[int], origin: int) -> bool:
+        """Returns the condition of a loop for some values.
+
+        Raises:
+            NotUnrolled: it does not follow from constants.
+        """
+        decided = self._flat.scope.decided
+        with self._flat.attempt() as undo:
+            (condition,) = self._inliner.inline(call.graph_index("condition"), values, origin)
+            if condition not in self._flat.known:
+                raise NotUnrolled("the condition of a loop depends on data")
+            if self._flat.scope.decided != decided:
+                raise NotUnrolled("the condition of a loop may depend on lengths")
+            holds = is_true(self._flat, condition)
+            undo()
+        return holds
+
+    def _require_few_turns(self, call: Call, inputs: Sequence[int], origin: int) -> None:
+        """Counts the turns of a loop by inlining only what counts them.
+
+        Raises:
+            NotUnrolled: there are too many to unroll it, or they do not follow from constants.
+        """
+        body = call.graph("body")
+        counter = loop_counter(call.graph("condition"), body)
+        if counter is None:
+            return
+        first = [
+            None if each not in self._flat.known else _integer(self._flat.known[each]) for each in inputs
+        ]
+        if has_more_turns(call.graph("condition"), body, first, self._constant_integer, _MAX_TURNS):
+            raise NotUnrolled("a loop has too many turns to be unrolled")
+        values, number = [*inputs], call.graph_index("body")
+        with self._flat.attempt() as undo:
+            for _ in range(_MAX_TURNS + 1):
+                if not self._has_turn(call, values, origin):
+                    undo()
+                    return
+                mapping = self._inliner.inline_counter(number, values, counter, origin)
+                for each in counter.values:
+                    values[each] = self._lengths.realized(mapping[body.outputs[each]])
+            raise NotUnrolled("a loop has too many turns to be unrolled")
+
+    def _constant_integer(self, operand: Operand) -> int | None:
+        """Returns the value of an operand that is a constant integer; None for others."""
+        value = self._flat.model.constant(operand) if operand.lifetime.is_constant else None
+        return None if value is None else _integer(value)
+
+
+def _integer(value: Array) -> int | None:
+    """Returns the number in an array of a single integer; None for others."""
+    return int(value.reshape(-1)[0]) if value.size == 1 and value.dtype in _COUNTED else None
