@@ -16,7 +16,7 @@ from typing import Any, Final
 import grpc
 
 from neurald.hal.accounting.events import CountedEvent, note_event
-from neurald.hal.admission.session import Sessions, unknown_session
+from neurald.hal.admission.sessions import Sessions, unknown_session
 from neurald.hal.errors import DeadObject, UnavailableDevice
 from neurald.hal.process.rate_limited_logger import RateLimitedLogger
 from neurald.hal.rpc.transport.access_token import TOKEN_KEY, TOKEN_VARIABLE

@@ -24,7 +24,8 @@ from neurald.hal.admission.admission_queue import AdmissionQueue, executions_at_
 from neurald.hal.admission.execution_pace import ExecutionPace
 from neurald.hal.admission.native_gate import NativeGate
 from neurald.hal.admission.serving_turns import ServingPlace, ServingTurns
-from neurald.hal.admission.session import Session, Sessions
+from neurald.hal.admission.session import Session
+from neurald.hal.admission.sessions import Sessions
 from neurald.hal.admission.usage import Ticket
 from neurald.hal.admission.watchdog import NativeRuns, Watchdog
 from neurald.hal.device import Device, ExecuteOptions, PrepareOptions

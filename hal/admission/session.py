@@ -1,4 +1,4 @@
-"""Sessions of a daemon, which hold everything that its clients have there.
+"""A session of a daemon, which holds everything that one client has there.
 
 A client names a memory or a fence by a random token, which can be used in one call: the call takes
 the object out of the session. A memory counts towards the limits for as long as it lives, so also
@@ -10,20 +10,19 @@ import itertools
 import secrets
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
-from weakref import WeakKeyDictionary, WeakValueDictionary
+from weakref import WeakKeyDictionary
 
-from msgspec import Struct, field
+from msgspec import Struct
 
-from neurald.hal.accounting.account import Account, Reservation
+from neurald.hal.accounting.account import Reservation
 from neurald.hal.accounting.daemon_accounts import DaemonAccounts
 from neurald.hal.accounting.holdings import Holdings, SessionAccounts
 from neurald.hal.accounting.limits import Limits, UserCalls
-from neurald.hal.admission.execution_pace import ExecutionPace
 from neurald.hal.admission.handle_table import HandleTable
 from neurald.hal.admission.native_gate import NativeShare
+from neurald.hal.admission.registered_model import RegisteredModel
 from neurald.hal.admission.session_buffers import SessionBuffers
 from neurald.hal.buffers.staging import ArenaPool
 from neurald.hal.crashes.breadcrumbs import Crumb, session_number
@@ -52,33 +51,6 @@ _MAX_CACHED_ARENA_BYTES = 32 << 20
 _RING_DESCRIPTORS = 2
 #: How long a client may take from the start of its session until it watches it.
 _OPENING_S = 2.0
-
-
-class RegisteredModel(Struct, frozen=True, kw_only=True, eq=False, weakref=True):
-    """A prepared model of a session, with what its executions need.
-
-    Attributes:
-        model: the model that requests are checked against. For a prepared model from a cache it has
-            only the inputs and outputs.
-        prepared_model: the device's prepared model.
-        arenas: memory for copies of arguments.
-        priority: the priority of its executions.
-        account: charged for the memory that its executions take.
-        cache_key: under which its artifact may be asked for; empty if it may not.
-        crumb: what breadcrumbs say of it.
-        improved: is set once it runs faster code than at first; None if it never will.
-        pace: the pace of its executions.
-    """
-
-    model: Model
-    prepared_model: PreparedModel
-    arenas: ArenaPool
-    priority: Priority
-    account: Account
-    cache_key: bytes = b""
-    crumb: Crumb = NO_CRUMB
-    improved: threading.Event | None = None
-    pace: ExecutionPace = field(default_factory=ExecutionPace)
 
 
 class _Ring(Protocol):
@@ -493,76 +465,5 @@ class Session:
             raise DeadObject(SESSION_OVER)
 
 
-def unknown_session() -> DeadObject:
-    """Returns the error for a call that carries the token of no open session."""
-    return DeadObject(f"no open session has this token: it is of another daemon, or {SESSION_OVER}")
-
-
 def _new_token() -> bytes:
     return secrets.token_bytes(_TOKEN_BYTES)
-
-
-class Sessions:
-    """The open sessions of a daemon. Thread-safe.
-
-    Attributes:
-        accounts: the accounts of the daemon; each session is charged in some of its own below them.
-    """
-
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
-        self._lock = threading.Lock()
-        self._by_token: dict[bytes, Session] = {}
-        # An entry goes with the last session of its user.
-        self._user_calls: WeakValueDictionary[int | str | None, UserCalls] = WeakValueDictionary()
-        self.accounts = DaemonAccounts(limits)
-
-    def open(self, user: int | str | None = None) -> Session:
-        """Opens a session.
-
-        Args:
-            user: the user of the client: the number of a user of this host, or another host; None
-                where that is not known.
-
-        Raises:
-            ResourceExhaustedTransient: the daemon, or the user, has too many.
-        """
-        with self._lock:
-            if len(self._by_token) >= self._limits.sessions:
-                raise ResourceExhaustedTransient(
-                    f"{self._limits.sessions} sessions are open, which is the most that the daemon may have (sessions)"
-                )
-            sessions_of = Counter(session.user for session in self._by_token.values())
-            if sessions_of[user] >= self._limits.user_sessions:
-                raise ResourceExhaustedTransient(
-                    f"{self._limits.user_sessions} sessions of one user are open, which is the most that it may "
-                    "have (user_sessions)"
-                )
-            calls = self._user_calls.get(user) or UserCalls(self._limits)
-            self._user_calls[user] = calls
-            session = Session(self._limits, user, calls, self.accounts.session(user))
-            self._by_token[session.token] = session
-        return session
-
-    def find(self, token: bytes) -> Session:
-        """Returns the open session of a token.
-
-        Raises:
-            DeadObject: no open session has it.
-        """
-        with self._lock:
-            session = self._by_token.get(token)
-        if session is None:
-            raise unknown_session()
-        return session
-
-    def close(self, session: Session) -> None:
-        """Ends a session; does nothing if it is over."""
-        with self._lock:
-            self._by_token.pop(session.token, None)
-        session.close()
-
-    def all(self) -> tuple[Session, ...]:
-        """Returns the sessions that are open now."""
-        with self._lock:
-            return tuple(self._by_token.values())

@@ -17,7 +17,8 @@ from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
 
-from neurald.hal.admission.session import RegisteredModel, Session
+from neurald.hal.admission.registered_model import RegisteredModel
+from neurald.hal.admission.session import Session
 from neurald.hal.device import CacheRecord, PrepareOptions
 from neurald.hal.errors import Cancelled, MissedDeadlineTransient
 from neurald.hal.memory.pool import Memory

@@ -19,7 +19,8 @@ from neurald.hal.accounting.account import charging
 from neurald.hal.accounting.events import CountedEvent, note_event
 from neurald.hal.admission.admission import Admission
 from neurald.hal.admission.admission_queue import with_queue_time
-from neurald.hal.admission.session import RegisteredModel, Session
+from neurald.hal.admission.registered_model import RegisteredModel
+from neurald.hal.admission.session import Session
 from neurald.hal.admission.usage import Ticket
 from neurald.hal.buffers.staging import Staged, copy, stage
 from neurald.hal.crashes.breadcrumbs import ActivitySlot, CrashPhase

@@ -8,7 +8,8 @@ import pytest
 from support.models.addition import AddingDevice, addition
 
 from neurald.hal.accounting.limits import Limits
-from neurald.hal.admission.session import Session, Sessions
+from neurald.hal.admission.session import Session
+from neurald.hal.admission.sessions import Sessions
 from neurald.hal.device import PrepareOptions
 from neurald.hal.errors import BadData, DeadObject, ResourceExhaustedPersistent, ResourceExhaustedTransient
 from neurald.hal.memory.pool import HostMemory, SharedMemory
