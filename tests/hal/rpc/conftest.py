@@ -5,8 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.daemon.peer import Peer
+from support.daemon.peer import Peer, ring_threads
 from support.models.addition import AddingDevice, addition
+from support.waiting import wait_until
 
 from neurald.hal.device import PrepareOptions
 from neurald.hal.process.address import Address
@@ -26,6 +27,7 @@ def server(tmp_path: Path, device: AddingDevice) -> Iterator[DeviceServer]:
     server.start()
     yield server
     server.stop()
+    wait_until(lambda: ring_threads() == 0)
 
 
 @pytest.fixture

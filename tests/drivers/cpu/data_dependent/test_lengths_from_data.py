@@ -1,0 +1,357 @@
+"""Models in which lengths, axes and paddings are data compute what references do."""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from support.cpu.growing_lists import (
+    Op,
+    assert_same,
+    number,
+    results,
+    turns,
+)
+from support.models.control_flow import ADD, FLOAT, INT, Graph
+from support.sweeps import sweep
+from support.tflite.builder import TfliteModel
+
+import neurald as nd
+from neurald.drivers.cpu.data_dependent.growing_model import GrowingModel
+from neurald.drivers.cpu.data_dependent.value_variants import ValueVariants
+from neurald.drivers.cpu.device import CpuDevice
+from neurald.drivers.cpu.native.instances.step_memory import StepMemory
+from neurald.drivers.cpu.target.open_executable import Grown, OpenExecutable
+from neurald.drivers.reference.device import ReferenceDevice
+from neurald.hal.device import PrepareOptions
+from neurald.hal.errors import Error, OutOfMemory
+from neurald.hal.operations.machinery.call import Array
+
+
+def test_lengths_that_follow_from_data() -> None:
+    """RANGE, and RESHAPE to a computed shape."""
+    graph = Graph()
+    flag = graph.builder.add_operand(nd.OperandType.BOOL)
+    graph.builder.set_operand_value(flag, value=False)
+
+    def scalar(index: int) -> int:
+        result = graph.value(INT, ())
+        graph.builder.add_operation(Op.TFLITE_SUM, [index, graph.constant([0], INT), flag], [result])
+        return result
+
+    limit, shape, value = graph.value(INT, (1,)), graph.value(INT, (2,)), graph.value(FLOAT, (4, 6))
+    numbers, reshaped, total = graph.value(INT, (0,)), graph.value(FLOAT, (0, 0)), graph.value(FLOAT, (0,))
+    ends = [scalar(each) for each in (graph.constant([1], INT), limit, graph.constant([2], INT))]
+    graph.builder.add_operation(Op.TFLITE_RANGE, ends, [numbers])
+    graph.builder.add_operation(Op.TFLITE_RESHAPE, [value, shape], [reshaped])
+    graph.builder.add_operation(Op.TFLITE_SUM, [reshaped, graph.constant([1], INT), flag], [total])
+    model = graph.finish([limit, shape, value], [numbers, total])
+    prepared = CpuDevice().prepare_model(model, PrepareOptions())
+    assert isinstance(prepared, ValueVariants)
+    assert isinstance(prepared.base, GrowingModel)
+    source = np.arange(24, dtype=np.float32).reshape(4, 6)
+    for end, lengths in ((2, (3, 8)), (40, (12, 2)), (1, (1, 24)), (9, (24, 1)), (7, (-1, 4))):
+        assert_same(model, turns(end), np.array(lengths, np.int32), source)
+    assert results(model, CpuDevice(), turns(3), np.array([5, 5], np.int32), source) is None
+
+
+@sweep("kind", ["INT32", "INT64"])
+def test_ranges_all_of_whose_inputs_are_data(
+    kind: str, compiles_here: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The first lengths for which code was generated made it valid for empty ones only."""
+    caplog.set_level(logging.INFO)
+    caplog.clear()
+    file = TfliteModel()
+    graph = file.subgraph()
+    inputs = [graph.tensor((), kind, has_rank=True) for _ in range(3)]
+    output = graph.tensor((1,), kind, shape_signature=(-1,))
+    graph.operator("RANGE", inputs, [output], "RangeOptions")
+    graph.inputs, graph.outputs = inputs, [output]
+    builder = nd.CompilationBuilder(nd.load_tflite(file.build()), [CpuDevice()])
+    builder.set_caching(None)
+    compilation = builder.finish()
+    for numbers in ((0, 10, 1), (5, 100, 7), (3, 4, 9), (0, 1000, 1), (1, 3, 1)):
+        (found,) = compilation.run(*(np.array(each, kind.lower()) for each in numbers))
+        assert found.tolist() == list(range(*numbers))
+    assert "runs on references" not in caplog.text
+    for numbers in ((9, -9, -4), (6, 6, 2)):
+        (found,) = compilation.run(*(np.array(each, kind.lower()) for each in numbers))
+        assert found.tolist() == list(range(*numbers))
+
+
+def test_ranges_of_floats_that_are_data(compiles_here: None, caplog: pytest.LogCaptureFixture) -> None:
+    """Elements are sums in order, as those of the reference, and errors are reported."""
+    caplog.set_level(logging.INFO)
+    file = TfliteModel()
+    graph = file.subgraph()
+    inputs = [graph.tensor((), has_rank=True) for _ in range(3)]
+    output = graph.tensor((1,), shape_signature=(-1,))
+    graph.operator("RANGE", inputs, [output], "RangeOptions")
+    graph.inputs, graph.outputs = inputs, [output]
+    model = nd.load_tflite(file.build())
+
+    def found(device: nd.Device) -> Callable[..., Array]:
+        builder = nd.CompilationBuilder(model, [device])
+        builder.set_caching(None)
+        run = builder.finish().run
+        return lambda *numbers: run(*(np.array(each, np.float32) for each in numbers))[0]
+
+    compiled, expected = found(CpuDevice()), found(ReferenceDevice())
+    good = [(0, 10, 1), (0, 1, 0.1), (3, -50, -0.7), (0.1, 700, 1 / 3), (5, 5, 2), (5, 5, -2), (1, 1.5, 9)]
+    random = np.random.default_rng(5)
+    for _ in range(20):
+        start, step = random.uniform(-9, 9, 2)
+        good.append((start, start + step * random.uniform(0, 90), step))
+    for numbers in good:
+        np.testing.assert_array_equal(compiled(*numbers), expected(*numbers))
+    assert "on references" not in caplog.text
+    for numbers in (
+        (0, 1, 0),
+        (1, 1, 0),
+        (0, -1, 2),
+        (0, np.inf, 1),
+        (0, np.nan, 1),
+        (0, 1e30, 1),
+        (0, -0.5, 1),
+    ):
+        for run in (compiled, expected):
+            with pytest.raises(Error):
+                run(*numbers)
+
+
+@pytest.mark.parametrize("code", ["NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5"])
+def test_numbers_of_selected_boxes_that_are_data(
+    code: str, compiles_here: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They may be smaller or larger than the number of boxes."""
+    caplog.set_level(logging.INFO)
+    file = TfliteModel()
+    graph = file.subgraph()
+    has_sigma = code.endswith("5")
+    boxes, scores = graph.tensor((50, 4)), graph.tensor((50,))
+    limit = graph.tensor((), "INT32", has_rank=True)
+    limits = [graph.tensor((), data=each) for each in ([0.5, 0.1, 0.5] if has_sigma else [0.5, 0.1])]
+    results = [
+        graph.tensor((1,), kind, shape_signature=(-1,)) for kind in ("INT32", "FLOAT32")[: 1 + has_sigma]
+    ]
+    results.append(graph.tensor((), "INT32", has_rank=True))
+    options = code.title().replace("_", "") + "Options"
+    graph.operator(code, (boxes, scores, limit, *limits), results, options)
+    graph.inputs, graph.outputs = (boxes, scores, limit), results
+    model = nd.load_tflite(file.build())
+    runs = []
+    for device in (CpuDevice(), ReferenceDevice()):
+        builder = nd.CompilationBuilder(model, [device])
+        builder.set_caching(None)
+        runs.append(builder.finish().run)
+    random = np.random.default_rng(4)
+    corners, rates = np.sort(random.uniform(0, 1, (50, 2, 2)), 1), random.uniform(0, 1, 50)
+    given = corners.reshape(50, 4).astype(np.float32), rates.astype(np.float32)
+    for most in (0, 1, 3, 49, 50, 51, 400):
+        found, expected = (run(*given, np.array(most, np.int32)) for run in runs)
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-5)
+    assert "on references" not in caplog.text
+
+
+def test_paddings_that_are_data_are_those_of_each_run() -> None:
+    """Code for the paddings that were tried must not run for others."""
+    builder = nd.ModelBuilder()
+    given = builder.add_operand(nd.OperandType.TENSOR_FLOAT32, (3,))
+    paddings = builder.add_operand(nd.OperandType.TENSOR_INT32, (1, 2))
+    output = builder.add_operand(nd.OperandType.TENSOR_FLOAT32, (7,))
+    builder.add_operation(nd.OperationType.PAD, [given, paddings], [output])
+    builder.identify_inputs_and_outputs([given, paddings], [output])
+    compilation = nd.CompilationBuilder(builder.finish(), [nd.devices()[0]]).finish()
+    values = np.array([1, 2, 3], np.float32)
+    for before in (3, 0, 2, 4):
+        (found,) = compilation.run(values, np.array([[before, 4 - before]], np.int32))
+        np.testing.assert_array_equal(found, np.pad(values, (before, 4 - before)))
+
+
+@sweep("rank", [1, 2, 3, 4])
+@sweep("kind", [Op.TFLITE_REVERSE_V2, Op.TFLITE_CUMSUM, Op.TFLITE_REDUCE_MAX])
+def test_axes_that_are_data(kind: nd.OperationType, rank: int) -> None:
+    """Axes are not lengths: code for lengths from 2 that is right for 1 says nothing about them."""
+    graph, shape = Graph(), tuple(range(2, 2 + rank))
+    value = graph.value(shape=shape)
+    axes = graph.value(INT, () if kind is Op.TFLITE_CUMSUM else (1,))
+    flags = []
+    if kind is not Op.TFLITE_REVERSE_V2:
+        count = 2 if kind is Op.TFLITE_CUMSUM else 1
+        flags = [graph.builder.add_operand(nd.OperandType.BOOL) for _ in range(count)]
+        for flag in flags:
+            graph.builder.set_operand_value(flag, value=kind is Op.TFLITE_REDUCE_MAX)
+    result = graph.value(shape=(0,) * rank)
+    graph.builder.add_operation(kind, [value, axes, *flags], [result])
+    model = graph.finish([value, axes], [result])
+    compiled, reference = (
+        nd.CompilationBuilder(model, [device]).finish() for device in (CpuDevice(), ReferenceDevice())
+    )
+    source = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    for axis in range(-rank, rank):
+        given = np.full(() if kind is Op.TFLITE_CUMSUM else (1,), axis, np.int32)
+        (found,), (wanted,) = (each.run(source, given) for each in (compiled, reference))
+        np.testing.assert_array_equal(found, wanted)
+
+
+@sweep("kind", [Op.TFLITE_SUM, Op.TFLITE_REDUCE_MAX, Op.TFLITE_REDUCE_PROD])
+def test_several_axes_that_are_data_and_removed(
+    caplog: pytest.LogCaptureFixture, kind: nd.OperationType
+) -> None:
+    """No code is generated for axes that were guessed as if they were lengths."""
+    graph, shape = Graph(), (2, 3, 4, 5)
+    value, axes = graph.value(shape=shape), graph.value(INT, (2,))
+    flag = graph.builder.add_operand(nd.OperandType.BOOL)
+    graph.builder.set_operand_value(flag, value=False)
+    result = graph.value(shape=(0, 0))
+    graph.builder.add_operation(kind, [value, axes, flag], [result])
+    model = graph.finish([value, axes], [result])
+    compiled, reference = (
+        nd.CompilationBuilder(model, [device]).finish() for device in (CpuDevice(), ReferenceDevice())
+    )
+    source = np.linspace(0.5, 1.5, 120, dtype=np.float32).reshape(shape)
+    for pair in ((0, 1), (1, 3), (-1, 0), (3, 2)):
+        given = np.array(pair, np.int32)
+        (found,), (wanted,) = (each.run(source, given) for each in (compiled, reference))
+        np.testing.assert_allclose(found, wanted, rtol=1e-5)
+    assert not [each for each in caplog.records if each.levelno >= logging.WARNING]
+
+
+@sweep("is_depthwise", [False, True])
+@sweep("taps", [2, 3, 5])
+def test_windows_longer_than_what_they_move_over(taps: int, *, is_depthwise: bool) -> None:
+    """Of an image that is as short as its borders, positions before and after it are not read."""
+    channels, rng = 32, np.random.default_rng(taps)
+    graph = Graph()
+    source, count = graph.value(shape=(20, channels)), graph.value(INT, (1,))
+    doubled, part = graph.value(shape=(20, channels)), graph.value(shape=(0, channels))
+    size, image = graph.value(INT, (2,)), graph.value(shape=(1, 1, 0, channels))
+    graph.builder.add_operation(
+        Op.TFLITE_CONCATENATION, [count, graph.constant([channels], INT), number(graph, 0)], [size]
+    )
+    graph.binary(ADD, source, source, doubled)
+    graph.builder.add_operation(Op.TFLITE_SLICE, [doubled, graph.constant([4, 0], INT), size], [part])
+    graph.builder.add_operation(Op.TFLITE_RESHAPE, [part, graph.constant([1, 1, -1, channels], INT)], [image])
+    weights = rng.integers(-2, 3, (1 if is_depthwise else channels, 1, taps, channels))
+    filters = graph.builder.add_operand(FLOAT, weights.shape)
+    graph.builder.set_operand_value(filters, weights.astype(np.float32))
+    bias, result = graph.constant([1.0] * channels), graph.value(shape=(1, 1, 0, channels))
+    # Padding as for an output of the same length, strides of 1, and no activation.
+    numbers = [number(graph, each) for each in (1, 1, 1, *([1] if is_depthwise else []), 0)]
+    operation = Op.DEPTHWISE_CONV_2D if is_depthwise else Op.CONV_2D
+    graph.builder.add_operation(operation, [image, filters, bias, *numbers], [result])
+    model = graph.finish([source, count], [result, doubled])
+    compiled, reference = (
+        nd.CompilationBuilder(model, [device]).finish() for device in (CpuDevice(), ReferenceDevice())
+    )
+    for length in (16, 3, 2, 1):
+        array = np.full((20, channels), 1e6, np.float32)
+        array[4 : 4 + length] = rng.integers(-3, 4, (length, channels))
+        for found, wanted in zip(
+            compiled.run(array, turns(length)), reference.run(array, turns(length)), strict=True
+        ):
+            np.testing.assert_array_equal(found, wanted)
+
+
+def _sized_by_data(operator: str) -> tuple[nd.Model, list[Array], list[Array]]:
+    """Returns a model whose output's size is data, and inputs for a small and a large one."""
+    file = TfliteModel()
+    graph = file.subgraph()
+    large = (1 << 31) - 1
+    image = np.ones((1, 2, 2, 1), np.float32)
+    options: dict[str, Any] = {}
+    sizes: list[Any]
+    if operator == "RANGE":
+        given: list[Any] = [np.int32(0)]
+        sizes = [np.int32(5), np.int32(large)]
+        tensors = [graph.tensor((), "INT32", has_rank=True) for _ in range(2)]
+        step = graph.tensor((), "INT32", data=np.array(1, np.int32), has_rank=True)
+        inputs, name = [*tensors, step], "RangeOptions"
+    else:
+        given = [image if "RESIZE" in operator else np.ones(2, np.float32)]
+        sizes = [
+            np.array(each, np.int32)
+            for each in {
+                "PAD": ([[1, 2]], [[large, 1]]),
+                "FILL": ([3, 2], [large, 2]),
+                "BROADCAST_TO": ([3, 2], [large, 2]),
+            }.get(operator, ([3, 5], [large, 40_000]))
+        ]
+        if operator == "FILL":
+            given = []
+        tensors = [*(graph.tensor(each.shape) for each in given), graph.tensor(sizes[0].shape, "INT32")]
+        value = graph.tensor((), "FLOAT32", data=np.array(2, np.float32), has_rank=True)
+        inputs, name = [*tensors, *([value] if operator == "FILL" else [])], None
+        if "RESIZE" in operator:
+            name = "ResizeBilinearOptions" if "BILINEAR" in operator else "ResizeNearestNeighborOptions"
+            options = {"AlignCorners": False, "HalfPixelCenters": False}
+    rank = {"RANGE": 1, "PAD": 1, "FILL": 2, "BROADCAST_TO": 2}.get(operator, 4)
+    kind = "INT32" if operator == "RANGE" else "FLOAT32"
+    output = graph.tensor((1,) * rank, kind, shape_signature=(-1,) * rank)
+    graph.operator(operator, inputs, [output], name, **options)
+    graph.inputs, graph.outputs = tensors, [output]
+    return nd.load_tflite(file.build()), [*given, sizes[0]], [*given, sizes[1]]
+
+
+@sweep("operator", ["BROADCAST_TO", "FILL", "PAD", "RANGE", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"])
+def test_sizes_that_are_data_are_limited_as_on_references(operator: str, compiles_here: None) -> None:
+    """No memory is mapped for an operand of more than 2^32 - 1 bytes, and others follow."""
+    model, small, large = _sized_by_data(operator)
+    expected = nd.CompilationBuilder(model, [ReferenceDevice()]).finish().run(*small)[0]
+    builder = nd.CompilationBuilder(model, [CpuDevice()])
+    builder.set_caching(None)
+    compilation = builder.finish()
+    for _ in range(2):
+        np.testing.assert_array_equal(compilation.run(*small)[0], expected)
+        with pytest.raises(Error, match=r"more than 2\^32 - 1 bytes"):
+            compilation.run(*large)
+
+
+def test_lengths_beyond_all_limits_run_on_references(
+    monkeypatch: pytest.MonkeyPatch, compiles_here: None
+) -> None:
+    """Lengths may fit by themselves, and not with others that are unknown yet."""
+    asked: list[Sequence[int]] = []
+
+    def refused(executable: OpenExecutable, capacities: Sequence[int]) -> Grown:
+        asked.append(capacities)
+        raise OutOfMemory(f"values of lengths up to {list(capacities)} exceed all limits")
+
+    model, given, _ = _sized_by_data("BROADCAST_TO")
+    builder = nd.CompilationBuilder(model, [CpuDevice()])
+    builder.set_caching(None)
+    compilation = builder.finish()
+    compilation.run(*given)
+    monkeypatch.setattr(OpenExecutable, "grown", refused)
+    found = compilation.run(given[0], np.array([3_000, 2], np.int32))[0]
+    np.testing.assert_array_equal(found, np.ones((3_000, 2), np.float32))
+    assert asked
+
+
+def test_a_long_axis_takes_no_memory_for_others(monkeypatch: pytest.MonkeyPatch, compiles_here: None) -> None:
+    """Lengths that are not known yet are not taken to be as long as in other executions."""
+    taken: list[int] = []
+
+    class Counted(StepMemory):
+        def __init__(self, size_bytes: int) -> None:
+            taken.append(size_bytes)
+            super().__init__(size_bytes)
+
+    monkeypatch.setattr("neurald.drivers.cpu.native.instances.instance.StepMemory", Counted)
+    file = TfliteModel()
+    graph = file.subgraph()
+    value, shape = graph.tensor((1,)), graph.tensor((4,), "INT32")
+    output = graph.tensor((1,) * 4, shape_signature=(-1,) * 4)
+    graph.operator("BROADCAST_TO", [value, shape], [output], "BroadcastToOptions")
+    graph.inputs, graph.outputs = [value, shape], [output]
+    builder = nd.CompilationBuilder(nd.load_tflite(file.build()), [CpuDevice()])
+    builder.set_caching(None)
+    compilation = builder.finish()
+    for lengths in ((30_000, 1, 1, 1), (1, 1, 1, 30_000), (1, 300, 300, 1), (2, 3, 4, 5)):
+        found = compilation.run(np.full(1, 7, np.float32), np.array(lengths, np.int32))[0]
+        assert found.shape == lengths
+        assert (found == 7).all()
+    assert 0 < max(taken) < 1 << 28
