@@ -48,6 +48,7 @@ class TracePoint(Struct, frozen=True, kw_only=True):
 
 _CACHE: Final = "neurald.hal.cache.store"
 _BUILDER: Final = "neurald.runtime.compilation_builder"
+_COMPILING: Final = "neurald.runtime.model_compilation"
 _PREPARER: Final = "neurald.runtime.plan.preparer"
 _CACHED: Final = "neurald.runtime.plan.cached_preparation"
 _EXECUTION: Final = "neurald.runtime.execution.execution"
@@ -85,10 +86,10 @@ TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
             "partition",
             recorded("compile", "choose devices"),
         ),
-        (_BUILDER, "CompilationBuilder", "_is_supported", recorded("compile", "ask devices")),
-        (_BUILDER, "CompilationBuilder", "_compilation", recorded("compile", "make ready to run")),
+        (_COMPILING, "ModelCompilation", "_is_supported", recorded("compile", "ask devices")),
+        (_COMPILING, "ModelCompilation", "_compilation", recorded("compile", "make ready to run")),
         (_PREPARER, "Preparer", "load", recorded("compile", "load from the cache")),
-        (_BUILDER, "CompilationBuilder", "_guard", recorded("compile", "compare with one device")),
+        (_COMPILING, "ModelCompilation", "_guard", recorded("compile", "compare with one device")),
         ("neurald.runtime.plan.planner", "", "make_plan", recorded("compile", "plan")),
         (
             _BUILDER,

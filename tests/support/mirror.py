@@ -393,6 +393,8 @@ COVERED_BY: Mapping[str, str] = {
     "runtime/execution/program/temporaries.py": "tests/runtime/execution/program/test_loop_interpreter.py",
     "runtime/execution/variables/variables_in_place.py": "tests/runtime/execution/variables/test_state.py",
     "runtime/compilation_builder.py": "tests/runtime/test_compilation.py",
+    "runtime/compilation_settings.py": "tests/runtime/test_compilation.py",
+    "runtime/model_compilation.py": "tests/runtime/test_compilation.py",
     "runtime/execution/execution_settings.py": "tests/runtime/execution/test_execution.py",
     "runtime/execution/binding/arrays.py": "tests/runtime/test_compilation.py",
     "runtime/execution/recovery/cpu_runs.py": "tests/runtime/execution/recovery/test_fallback.py",

@@ -34,6 +34,7 @@ from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.execution.background import optimization
 from neurald.runtime.execution.recovery import retry
 from neurald.runtime.execution.recovery.recovering_step import RecoveringStep
+from neurald.runtime.model_compilation import ModelCompilation
 from neurald.runtime.plan.prepared_step import PreparedStep
 from neurald.runtime.plan.preparer import Preparer
 from neurald.runtime.tflite import load
@@ -127,7 +128,7 @@ def test_the_work_waits_while_models_are_loaded_and_prepared(
         return noted
 
     monkeypatch.setattr(load, "_load", noting(load._load))
-    monkeypatch.setattr(nd.CompilationBuilder, "_finish", noting(nd.CompilationBuilder._finish))
+    monkeypatch.setattr(ModelCompilation, "finish", noting(ModelCompilation.finish))
     file = TfliteModel()
     graph = file.subgraph()
     graph.inputs, graph.outputs = (graph.tensor((2,), name="x"),), (graph.tensor((2,), name="y"),)
