@@ -19,6 +19,7 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
+from neurald._version import __version__
 from neurald.hal.process.environment import environment_variable
 from neurald.service.cli.cache import cache
 from neurald.service.cli.cert import cert
@@ -177,9 +178,7 @@ def _one_line(text: str) -> str:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
-
-        sys.stdout.write(f"neurald {version('neurald')}\n")
+        sys.stdout.write(f"neurald {__version__}\n")
         raise typer.Exit
 
 

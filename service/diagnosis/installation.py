@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from importlib import metadata
 from typing import Final
 
+from neurald._version import __version__
 from neurald.hal.registry import GROUP, default_drivers, entry_points, load_driver
 from neurald.service.diagnosis.finding import Finding, Severity
 
@@ -31,9 +32,7 @@ _REQUIRED: Final = (
 
 def examine_installation() -> Iterator[Finding]:
     """Yields the versions of neurald and what it needs, and whether each driver can be imported."""
-    yield Finding(
-        subject="neurald", found=f"{metadata.version('neurald')} on Python {platform.python_version()}"
-    )
+    yield Finding(subject="neurald", found=f"{__version__} on Python {platform.python_version()}")
     for package, module in _REQUIRED:
         yield _required(package, module)
     for extra, package, module, purpose in _OPTIONAL:
