@@ -44,16 +44,21 @@ def service_settings(configuration: "Configuration") -> "ServiceSettings | None"
     from neurald.service.inference.models.worker_options import WorkerOptions
     from neurald.service.inference.server.settings import ServiceSettings
     from neurald.service.logs.choices import LogFormat
-    from neurald.service.manager.settings.service_configuration import DEFAULT_MODE, EXPLICIT, POLL
+    from neurald.service.manager.settings.service_configuration import (
+        DEFAULT_MODE,
+        EXPLICIT,
+        POLL,
+        full_address,
+    )
 
     chosen = configuration.service
     if not chosen.is_wanted:
         return None
     files = None if not chosen.tls else TlsFiles.in_folder(Path(chosen.tls))
     return ServiceSettings(
-        grpc=_address(chosen.grpc),
-        http=_address(chosen.http),
-        web=_address(chosen.web),
+        grpc=full_address(chosen.grpc),
+        http=full_address(chosen.http),
+        web=full_address(chosen.web),
         system=configuration.system,
         socket=str(runtime_directory() / SERVICE_SOCKET),
         repositories=tuple(str(Path(each).absolute()) for each in chosen.repositories),
@@ -89,11 +94,6 @@ def _models_at_start(chosen: "ServiceConfiguration") -> tuple[str, ...] | None:
     if ALL_MODELS in chosen.load_models:
         return None
     return chosen.load_models or (() if chosen.model_control_mode == EXPLICIT else None)
-
-
-def _address(text: str) -> str:
-    """Returns an address; a number alone is a port of this host."""
-    return f"127.0.0.1:{text}" if text.isdecimal() else text
 
 
 def read_token(file: Path) -> str:

@@ -13,6 +13,7 @@ import msgspec
 
 from neurald.hal.errors import Error
 from neurald.hal.wording import listed
+from neurald.service.inference.models.model_choices import ModelChoices
 from neurald.service.inference.models.served_version import ServedVersion
 from neurald.service.inference.models.worker_pool import WorkerPool
 from neurald.service.inference.protocol.errors import ServiceError, Status, status_of
@@ -100,6 +101,7 @@ class Registry:
         queue_size: how many requests of a model may wait.
         load_s: how long loading a model may take.
         given_bytes: how large the files may be together that clients have sent.
+        choices: the models that clients have loaded and unloaded.
 
     Attributes:
         is_starting: whether the models of the start are not loaded yet, so that clients should ask
@@ -114,8 +116,10 @@ class Registry:
         queue_size: int,
         load_s: float,
         given_bytes: int,
+        choices: ModelChoices,
     ) -> None:
         self.is_starting = False
+        self._choices = choices
         self._repository = repository
         self._workers = workers
         self._queue_size = queue_size
@@ -253,11 +257,18 @@ class Registry:
     # Loading.
 
     async def load_all(self, names: tuple[str, ...] | None) -> None:
-        """Loads models, by default all of the repository; logs each that cannot be loaded."""
+        """Loads models; logs each that cannot be loaded.
+
+        Args:
+            names: the models to load unless clients have unloaded them; None for all of the
+                repository. Those that clients have loaded are loaded as well.
+        """
         if names is None:
             for file, reason in self._repository.unserved():
                 logger.warning("the file %s is no model: %s", quoted(file), reason)
-        wanted = tuple(self._repository.models()) if names is None else names
+        wanted = self._choices.to_load(self._repository.models() if names is None else names)
+        for name in self._choices.unloaded():
+            self._note_failure(name, _UNLOADED)
         self._demanded.update(wanted)
         await asyncio.gather(*map(self._attempt, wanted))
         self.is_starting = False
@@ -306,6 +317,10 @@ class Registry:
                 raise failure from None
             finally:
                 self._loading.discard(name)
+
+    def note_choice(self, name: str, *, is_wanted: bool) -> None:
+        """Notes that a client has loaded or unloaded a model."""
+        self._choices.note(name, is_wanted=is_wanted, names=self._repository.models())
 
     async def unload(self, name: str) -> None:
         """Unloads a model, if there is one of this name; its requests are answered first."""

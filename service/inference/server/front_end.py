@@ -10,6 +10,7 @@ import socket
 import ssl
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +24,7 @@ from neurald.hal.process.memory.garbage import GarbageCollector
 from neurald.hal.process.memory.heap import HeapTrimmer
 from neurald.hal.records import replace
 from neurald.hal.rpc.transport.tls_files import TlsFiles
+from neurald.service.inference.models.model_choices import ModelChoices
 from neurald.service.inference.models.registry import Registry
 from neurald.service.inference.models.repository_polling import RepositoryPolling
 from neurald.service.inference.models.worker_pool import WorkerPool
@@ -105,12 +107,14 @@ class FrontEnd:
             cleanup.callback(repository.close)
             workers = WorkerPool(settings.workers)
             cleanup.callback(workers.close)
+            choices = ModelChoices(settings.choices)
             registry = Registry(
                 repository,
                 workers,
                 queue_size=settings.limits.queue,
                 load_s=settings.limits.load_s,
                 given_bytes=settings.limits.total_bytes,
+                choices=choices,
             )
             registry.is_starting = True
             shared = SharedMemoryRegions() if settings.allow_client_shm else None
@@ -136,7 +140,10 @@ class FrontEnd:
             polling = RepositoryPolling(registry, repository, settings.load)
             loading = asyncio.create_task(self._load(registry, calls, polling))
             cleanup.callback(loading.cancel)
-            reporting = asyncio.create_task(self._report(registry, calls, report, collector))
+            state = partial(self._state, registry, calls, choices)
+            # A client that is told that a model was unloaded never sees it come back.
+            choices.report = lambda: report(state())
+            reporting = asyncio.create_task(self._report(state, report, collector))
             cleanup.callback(reporting.cancel)
             with _signals(self.stop):
                 await self._stops.wait()
@@ -157,10 +164,19 @@ class FrontEnd:
             logger.exception("the models cannot be loaded")
             self.stop()
 
+    def _state(self, registry: Registry, calls: Calls, choices: ModelChoices) -> ServiceStatus:
+        """Describes the service as it is now."""
+        return ServiceStatus(
+            process=os.getpid(),
+            addresses=dict(self._addresses),
+            is_ready=calls.is_ready,
+            models=registry.statuses(),
+            choices=choices.current(),
+        )
+
     async def _report(
         self,
-        registry: Registry,
-        calls: Calls,
+        state: Callable[[], ServiceStatus],
         report: Callable[[ServiceStatus], None],
         collector: GarbageCollector,
     ) -> None:
@@ -168,12 +184,7 @@ class FrontEnd:
         heap = HeapTrimmer()
         last: ServiceStatus | None = None
         while True:
-            status = ServiceStatus(
-                process=os.getpid(),
-                addresses=dict(self._addresses),
-                is_ready=calls.is_ready,
-                models=registry.statuses(),
-            )
+            status = state()
             if status != last:
                 report(status)
                 last = status

@@ -16,6 +16,7 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True):
         socket: path of the socket that opens lanes for clients on this host; empty for none.
         repositories: folders of models.
         load: names of the models to load at the start; None for all.
+        choices: whether clients want a model, for each that they have loaded or unloaded before.
         allow_control: whether clients may load and unload models.
         poll_s: how often models are loaded and unloaded as the repository changes; 0 for never.
         allow_client_shm: whether clients on this host may name shared memory.
@@ -37,6 +38,7 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True):
     socket: str = ""
     repositories: tuple[str, ...] = ()
     load: tuple[str, ...] | None = None
+    choices: dict[str, bool] = {}
     allow_control: bool = True
     poll_s: float = 0.0
     allow_client_shm: bool = False

@@ -116,7 +116,7 @@ class SupervisedFrontEnd:
                 status = await process.wait()
             ORPHANS.ended(process.pid)
             failure = self._status.failure
-            self._status = ServiceStatus(process=None, failure=failure)
+            self._status = ServiceStatus(process=None, choices=self._status.choices, failure=failure)
             if not listens.done():
                 reason = f": {failure}" if failure else f" (status {status}); its log says why"
                 listens.set_exception(BadState(f"the execution service could not be started{reason}"))
@@ -145,8 +145,9 @@ class SupervisedFrontEnd:
         """Gives the front end its settings, and reads what it says until it says no more."""
         assert process.stdin is not None  # noqa: S101 - it is a pipe
         assert process.stdout is not None  # noqa: S101 - it is a pipe
+        settings = msgspec.structs.replace(self._settings, choices=self._status.choices)
         with contextlib.suppress(ConnectionError):
-            process.stdin.write(msgspec.json.encode(self._settings) + b"\n")
+            process.stdin.write(msgspec.json.encode(settings) + b"\n")
             await process.stdin.drain()
         with contextlib.suppress(ConnectionError, ValueError):
             while line := await process.stdout.readline():
@@ -155,8 +156,11 @@ class SupervisedFrontEnd:
                     listens.set_result(None)
 
     def _told(self, line: bytes) -> None:
+        choices = self._status.choices
         try:
             self._status = from_json(line, ServiceStatus)
+            if self._status.process is None:  # it could not start
+                self._status = msgspec.structs.replace(self._status, choices=choices)
         except DECODE_ERRORS as error:
             logger.error("the execution service says what is not understood: %s", error)
             return

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from neurald.hal.errors import BadData
+from neurald.hal.process.address import Address
 from neurald.service.manager.settings.setting_choice import SettingChoice
 
 #: The settings in the order in which they are shown, and the option of the command line of each.
@@ -45,6 +46,9 @@ LIMIT_OPTION: Final = "--service-limit"
 TRACE_OPTION: Final = "--trace-config"
 _TRACE_LEVELS: Final = ("OFF", "TIMESTAMPS", "TENSORS")
 _Struct = TypeVar("_Struct", bound=msgspec.Struct)
+#: Settings that are addresses to listen at. A number is a port of this host, with or without
+#: quotation marks.
+_ADDRESSES: Final = ("grpc", "http", "web")
 #: Settings that are paths of the file system.
 _PATHS: Final = ("tls", "auth_token_file")
 
@@ -91,12 +95,12 @@ class TraceConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
 class ServiceTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The settings that the table `[service]`, or the command line, has; None for all others.
 
-    Attributes: see `ServiceConfiguration`.
+    Attributes: see `ServiceConfiguration`. An address may be an integer, the port of this host.
     """
 
-    grpc: str | None = None
-    http: str | None = None
-    web: str | None = None
+    grpc: str | int | None = None
+    http: str | int | None = None
+    web: str | int | None = None
     repositories: tuple[str, ...] | None = None
     load_models: tuple[str, ...] | None = None
     model_control_mode: str | None = None
@@ -183,6 +187,8 @@ def chosen_service(
         )
         if choice.sources[name] == str(path):
             value = _absolute(f"service.{name} ({path})", name, value)
+        if name in _ADDRESSES:
+            value = _checked_address(_source(choice, name), value)
         values[name] = value
     limits = _chosen(choice, "limits", plain.limits, (LIMIT_OPTION, flags.limits), from_file.limits)
     for field in msgspec.structs.fields(limits):
@@ -303,6 +309,24 @@ def parsed_limits(given: Sequence[str]) -> dict[str, int | float]:
         except ValueError:
             raise BadData(f"{LIMIT_OPTION} {each!r}: NAME=NUMBER is expected") from None
     return values
+
+
+def full_address(text: str) -> str:
+    """Returns an address; a number alone is a port of this host."""
+    return f"127.0.0.1:{text}" if text.isdecimal() else text
+
+
+def _checked_address(where: str, value: str | int) -> str:
+    """Returns an address as text, empty for none; raises BadData if it is not valid."""
+    text = str(value)
+    try:
+        if text:
+            Address.parse(full_address(text))
+    except BadData:
+        raise BadData(
+            f"{where} is {value!r}; host:port, or the number of a port of this host, is expected"
+        ) from None
+    return text
 
 
 def _absolute(where: str, name: str, value: Any) -> Any:

@@ -173,10 +173,13 @@ class Calls:
             else:
                 raise ServiceError(Status.INVALID, f"unrecognized load parameter {quoted(key)}")
         await self.registry.load(name, config, files)
+        self.registry.note_choice(name, is_wanted=True)
 
     async def unload(self, name: str) -> None:
         """Unloads a model, if there is one of this name."""
         self._require_control()
+        # Before its requests are answered, so that a front end that dies meanwhile leaves it, too.
+        self.registry.note_choice(name, is_wanted=False)
         await self.registry.unload(name)
         self._traces.settings.forget(name)
 

@@ -18,6 +18,7 @@ from support.inference.serving import Serving
 
 from neurald.hal.lanes import socket_end
 from neurald.service.inference.models import registry, worker_pool
+from neurald.service.inference.models.model_choices import ModelChoices
 from neurald.service.inference.models.registry import OUTDATED, Registry
 from neurald.service.inference.models.worker_options import WorkerOptions
 from neurald.service.inference.models.worker_pool import WorkerPool
@@ -388,4 +389,11 @@ def test_a_failure_is_logged_while_other_models_are_still_being_loaded(
 
 def registry_of(*folders: Path, given_bytes: int = 1 << 20) -> Registry:
     workers = WorkerPool(WorkerOptions())
-    return Registry(Repository(folders), workers, queue_size=1, load_s=1.0, given_bytes=given_bytes)
+    return Registry(
+        Repository(folders),
+        workers,
+        queue_size=1,
+        load_s=1.0,
+        given_bytes=given_bytes,
+        choices=ModelChoices({}),
+    )

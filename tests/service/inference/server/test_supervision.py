@@ -1,7 +1,9 @@
 """The front end as a companion of the service manager."""
 
 import asyncio
+import json
 import logging
+from pathlib import Path
 
 import pytest
 
@@ -36,6 +38,34 @@ def test_how_a_front_end_has_ended_is_known(
     lines = {record.getMessage() for record in caplog.records if "slow" not in record.getMessage()}
     ended = "the execution service ended with status 3, and is started again"
     assert lines == ({ended} if end == "exit 3" else set())
+
+
+def test_choices_of_clients_are_given_to_the_next_front_end(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    given = tmp_path / "given"
+    # Each keeps its settings; the first two end, one of them before it could report anything.
+    program = f"""
+        read -r settings; echo "$settings" >> {given}
+        case $(wc -l < {given}) in
+        1) echo '{{"process": 1, "choices": {{"a": false}}}}'; exit 1;;
+        2) echo '{{"process": null, "failure": "the address is in use"}}'; exit 1;;
+        *) echo '{{"process": 3}}'; exec sleep 60;;
+        esac
+    """
+    monkeypatch.setattr(supervision, "own_program", lambda *_: ["/bin/sh", "-c", program])
+
+    async def check() -> None:
+        front_end = SupervisedFrontEnd(ServiceSettings())
+        await front_end.start()
+        async with asyncio.timeout(30):
+            while front_end.status().process != 3:
+                await asyncio.sleep(0.01)
+        await front_end.stop()
+
+    asyncio.run(check())
+    choices = [json.loads(line)["choices"] for line in given.read_text().splitlines()]
+    assert choices == [{}, {"a": False}, {"a": False}]
 
 
 def test_why_a_front_end_cannot_start_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,6 +65,19 @@ def test_the_file_decides_what_is_served(file: Path) -> None:
     assert (settings.load, settings.allow_control, settings.limits.queue) == (("a",), False, 5)
 
 
+@sweep("name", ["grpc", "http", "web"])
+def test_a_port_needs_no_quotation_marks(file: Path, name: str) -> None:
+    for written in ("8123", "'8123'"):
+        file.write_text(f"[service]\n{name} = {written}\nrepositories = ['/models']")
+        found = load_configuration(file)
+        assert getattr(found.service, name) == "8123"
+        assert getattr(service_settings(found), name) == "127.0.0.1:8123"
+    for written in ("true", "81.5", "-1", "65536", "'65536'"):
+        file.write_text(f"[service]\n{name} = {written}\nrepositories = ['/models']")
+        with pytest.raises(BadData, match=rf"service.{name}.* is "):
+            load_configuration(file)
+
+
 def test_the_command_line_comes_first(file: Path) -> None:
     flags = Flags(
         service=ServiceTable(
