@@ -109,6 +109,8 @@ def run_onnx(checkout: Path) -> int:
     os.environ.update(own, TF2ONNX_RUN_TFL_CONSISTENCY_TEST="True")
     sys.path.insert(0, str(checkout))
     os.chdir(checkout / "tests")
+    # Its tests take arguments of this program for their own.
+    del sys.argv[1:]
     left_out = [f"--deselect=tests/{test}" for test in STALE]
     return int(pytest.main([*_OWN_OPTIONS, *left_out, f"--rootdir={checkout}", *_ONNX]))
 

@@ -151,6 +151,9 @@ class NativeInterpreter:
     def NodeOutputs(self, i: int) -> Any:  # noqa: D102, N802
         return self._operator_details(i)["outputs"]
 
+    def SetNumThreads(self, i: int) -> None:  # noqa: D102, N802
+        self._runners.set_threads(integer(i, "SetNumThreads"))
+
     def ModifyGraphWithDelegate(self, delegate: int) -> None:  # noqa: D102, N802
         raise ValueError(
             f"neurald runs no delegates of LiteRT; {delegate:#x} is the address of one, which is not followed"

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from neurald.hal.device import Device
+from neurald.hal.device import MAX_THREADS, Device
 from neurald.hal.model.model import Model
 from neurald.hal.records import replace
 from neurald.runtime.compilation import Compilation
@@ -104,6 +104,15 @@ class RunnerTable:
                 starts_at_once=self._starts_at_once,
             )
         return self._keeping
+
+    def set_threads(self, count: int) -> None:
+        """Sets the number of threads of what is prepared from now on: one for less than one.
+
+        More than a device can have are as many as it can have.
+        """
+        self._threads = min(max(count, 1), MAX_THREADS)
+        if self._keeping is not None:
+            self._keeping.set_threads(count)
 
     @property
     def has_views(self) -> bool:

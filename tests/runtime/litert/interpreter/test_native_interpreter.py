@@ -1,13 +1,17 @@
 """The parts of LiteRT's private wrapper that other packages use."""
 
 import gc
+from typing import Any
 
 import numpy as np
 import pytest
 from support.tflite.litert_files import sums, two_signatures
 
+from neurald.hal.device import MAX_THREADS
 from neurald.litert import Interpreter
+from neurald.runtime.compilation_builder import CompilationBuilder
 from neurald.runtime.litert.interpreter.native_interpreter import living
+from neurald.runtime.litert.subgraphs import runner_table
 
 
 def test_a_signature_is_run_by_numbers() -> None:
@@ -51,6 +55,28 @@ def test_descriptions_are_those_of_the_interpreter() -> None:
     with pytest.raises(ValueError, match=r"^No matching signature\. There is no 'zz'; there are: none$"):
         native.GetSubgraphIndexFromSignature("zz")
     native.ResetVariableTensors()
+
+
+@pytest.mark.parametrize(
+    ("given", "threads"), [(3, 3), (np.int64(2), 2), (-1, 1), (0, 1), (10**6, MAX_THREADS)]
+)
+def test_the_number_of_threads_is_that_of_the_preparation(
+    given: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used: list[int | None] = []
+
+    class Builder(CompilationBuilder):
+        def __init__(self, model: Any, devices: Any, threads: int | None) -> None:
+            used.append(threads)
+            super().__init__(model, devices, threads)
+
+    monkeypatch.setattr(runner_table, "CompilationBuilder", Builder)
+    interpreter = Interpreter(model_content=sums().build())
+    interpreter._interpreter.SetNumThreads(given)
+    interpreter.allocate_tensors()
+    assert used == [threads]
+    with pytest.raises(TypeError, match="'x' is given"):
+        interpreter._interpreter.SetNumThreads("x")  # type: ignore[arg-type]
 
 
 def test_numbers_are_never_followed_as_addresses() -> None:
