@@ -60,12 +60,14 @@ from pathlib import Path
 from neurald.hal.admission.sharing import Sharing
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.transport.tls_files import TlsFiles
-from neurald.service.daemon.daemon import serve
+from neurald.service.daemon.daemon import Daemon
+from neurald.service.daemon.running import run_daemon
 address, port, tls, first, count = sys.argv[1:]
 users = range(int(first), int(first) + int(count))
-serve("cpu", address, sharing=Sharing(users=frozenset(users), socket_mode=0o666),
-      listen_tls=Address.parse(f"127.0.0.1:{port}"), tls=TlsFiles.in_folder(Path(tls)),
-      ready=lambda a: print(a, flush=True))
+sharing = Sharing(users=frozenset(users), socket_mode=0o666)
+daemon = Daemon("cpu", address, sharing=sharing, listen_tls=Address.parse(f"127.0.0.1:{port}"),
+                tls=TlsFiles.in_folder(Path(tls)))
+run_daemon(daemon, ready=lambda a: print(a, flush=True))
 """
 
 

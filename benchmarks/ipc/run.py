@@ -232,8 +232,9 @@ class Placement:
 #: The program of a daemon that serves the CPU device at the address in its first argument.
 DAEMON = """
 import sys
-from neurald.service.daemon.daemon import serve
-serve("cpu", sys.argv[1], ready=lambda address: print(address, flush=True))
+from neurald.service.daemon.daemon import Daemon
+from neurald.service.daemon.running import run_daemon
+run_daemon(Daemon("cpu", sys.argv[1]), ready=lambda address: print(address, flush=True))
 """
 
 

@@ -9,13 +9,10 @@ running calls, and removes its sockets. On a second request it does not wait for
 import contextlib
 import logging
 import os
-import signal
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from queue import Empty, SimpleQueue
-from types import FrameType
 from typing import Any, NoReturn
 
 import msgspec
@@ -37,9 +34,7 @@ from neurald.hal.process.checked_thread import CheckedThread
 from neurald.hal.process.descriptors import raise_descriptor_limit
 from neurald.hal.process.files.runtime_directory import address_of, prepare_directory
 from neurald.hal.process.memory.garbage import GarbageCollector
-from neurald.hal.process.memory.heap import HeapTrimmer, use_one_arena
-from neurald.hal.process.parent import stop_with
-from neurald.hal.process.time_slices import short_time_slices
+from neurald.hal.process.memory.heap import HeapTrimmer
 from neurald.hal.registry import create_device
 from neurald.hal.rpc.server.grpc_service import SERVICE
 from neurald.hal.rpc.server.server import DeviceServer
@@ -80,15 +75,13 @@ _CHECK_INTERVAL_S = 0.5
 _TELLS_AFTER_S = 1.0
 #: Longest description of metrics for the supervisor, which takes no more in a message.
 _MAX_METRICS_BYTES = 3000
-#: Python's thread switch interval. It is short, so that calls of one client do not delay those of
-#: all others.
-_THREAD_SWITCH_INTERVAL_S = 2e-4
 
 
 class Daemon:
     """Serves a driver's device at an address.
 
-    Call `startup`, then `serve`, which returns after `stop` was called, then `shutdown`.
+    Call `startup`, then `serve`, which returns after `stop` was called, then `shutdown`; or have
+    `neurald.service.daemon.running.run_daemon` do so.
 
     Args:
         driver: name of a driver, or `module:factory`.
@@ -103,6 +96,9 @@ class Daemon:
         tls: serve only clients with a certificate, over encrypted connections; see `DeviceServer`.
         notifier: tells a supervisor about the daemon's state; None if no supervisor has started it.
         sharing: which other users of the machine are served.
+
+    Attributes:
+        sandbox: the sandbox of the process.
 
     Raises:
         BadData: the address is invalid.
@@ -126,7 +122,7 @@ class Daemon:
         if listen_tls is not None and tls is None:
             raise BadData(f"{listen_tls} is for clients with certificates, which needs --tls FOLDER")
         self._driver = driver
-        self._sandbox = sandbox or Sandbox(mode=SandboxMode.OFF)
+        self.sandbox = sandbox or Sandbox(mode=SandboxMode.OFF)
         self._address = address_of(driver, listen)
         self._listen_tls = listen_tls
         self._insecure = insecure
@@ -169,7 +165,7 @@ class Daemon:
                     cleanup.callback(release_socket, lock_socket(path))
                     remove_stale(path)
                     remove_stale(self._address.memory_path)
-            self._sandbox.close()
+            self.sandbox.close()
             device = self._device = self._create_device()
             # Measuring must not make clients wait.
             if (measure := getattr(device, "measure", None)) is not None:
@@ -204,7 +200,7 @@ class Daemon:
             self._health = [_add_health(each, cleanup) for each in self._servers]
             # Threads are restricted only if they start after that.
             _open_ahead(device)
-            self._server.handler.sandbox = self._sandbox.parts
+            self._server.handler.sandbox = self.sandbox.parts
             for each in self._servers:
                 each.start()
             self._address = self._server.address
@@ -215,8 +211,8 @@ class Daemon:
             **{
                 READY: 1,
                 STATUS: f"serving {device.name} at {self.address}",
-                SANDBOX: self._sandbox.state,
-                SANDBOX_MISSING: ",".join(self._sandbox.missing),
+                SANDBOX: self.sandbox.state,
+                SANDBOX_MISSING: ",".join(self.sandbox.missing),
                 THREADS: ",".join(str(each) for server in self._servers for each in server.thread_ids),
             }
         )
@@ -227,7 +223,7 @@ class Daemon:
         try:
             return create_device(self._driver)
         except UnavailableDevice as error:
-            if not self._sandbox.parts or not isinstance(error.__cause__, PermissionError | ImportError):
+            if not self.sandbox.parts or not isinstance(error.__cause__, PermissionError | ImportError):
                 raise
             raise UnavailableDevice(
                 f"{error}; the sandbox hides the files of users from drivers, and --readable PATH shows them"
@@ -385,92 +381,6 @@ def _add_health(server: DeviceServer, cleanup: contextlib.ExitStack) -> Health:
     )
     server.grpc.add_generic_rpc_handlers(Reflection(streams).handlers())
     return servicer
-
-
-def serve(
-    driver: str,
-    listen: str | None = None,
-    *,
-    listen_tls: Address | None = None,
-    insecure: bool = False,
-    limits: Limits | None = None,
-    drain_s: float = DEFAULT_DRAIN_S,
-    sandbox: Sandbox | None = None,
-    takes_over: bool = False,
-    tls: TlsFiles | None = None,
-    notifier: Notifier | None = None,
-    ready: Callable[[str], None] | None = None,
-    until_exit_of: int | None = None,
-    sharing: Sharing = NOBODY_ELSE,
-) -> int:
-    """Runs a daemon in the main thread until SIGTERM or SIGINT.
-
-    On return, the process's signal handlers and memory limits are restored, but it keeps to one
-    heap for all threads. If calls do not finish in time, the function ends the process with status
-    0 instead of returning.
-
-    Args:
-        driver, listen, listen_tls, insecure, limits, drain_s, sandbox: as for `Daemon`.
-        takes_over, tls, notifier, sharing: as for `Daemon`.
-        ready: called with the address once the daemon serves.
-        until_exit_of: id of a process; the daemon stops when that process ends for any reason.
-
-    Returns:
-        The exit status, 0.
-
-    Raises:
-        Error: the daemon cannot start; the message says why.
-    """
-    daemon = Daemon(
-        driver,
-        listen,
-        listen_tls=listen_tls,
-        insecure=insecure,
-        limits=limits,
-        drain_s=drain_s,
-        sandbox=sandbox,
-        takes_over=takes_over,
-        tls=tls,
-        notifier=notifier,
-        sharing=sharing,
-    )
-    with contextlib.ExitStack() as cleanup:
-        if sandbox is not None:
-            cleanup.callback(sandbox.remove_temporary_files)
-        cleanup.callback(sys.setswitchinterval, sys.getswitchinterval())
-        sys.setswitchinterval(_THREAD_SWITCH_INTERVAL_S)
-        use_one_arena()
-        cleanup.enter_context(short_time_slices())
-        cleanup.enter_context(_signals(daemon.stop))
-        if until_exit_of is not None:
-            stop_with(until_exit_of, daemon.stop)
-        daemon.startup()
-        cleanup.enter_context(daemon.reduced_garbage_collection())
-        with daemon.limit_memory():
-            try:
-                if ready is not None:
-                    ready(daemon.address)
-                daemon.serve()
-            finally:
-                is_done = daemon.shutdown()
-    if not is_done:
-        logging.shutdown()
-        sys.stdout.flush()
-        os._exit(0)
-    return 0
-
-
-@contextlib.contextmanager
-def _signals(stop: Callable[[], None]) -> Iterator[None]:
-    def handle(number: int, frame: FrameType | None) -> None:
-        stop()
-
-    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _metrics(admission: Admission) -> str:

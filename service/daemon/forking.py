@@ -80,7 +80,7 @@ def _load(driver: str) -> None:
     """Imports what a daemon needs, and a driver that is part of neurald."""
     import neurald.hal.process.own_program
     import neurald.service.daemon.admitted_users
-    import neurald.service.daemon.daemon
+    import neurald.service.daemon.running
     import neurald.service.daemon.start_signal  # noqa: F401
 
     for name in _LOADED_LATE:

@@ -184,8 +184,10 @@ class RequestsTarget:
 
     def _start(self) -> None:
         program = (
-            "import logging, sys; from neurald.service.daemon.daemon import serve; logging.basicConfig(level=logging.INFO); "
-            "sys.exit(serve('cpu', sys.argv[1], drain_s=2.0, ready=lambda address: print(address, flush=True)))"
+            "import logging, sys; from neurald.service.daemon.daemon import Daemon; "
+            "from neurald.service.daemon.running import run_daemon; logging.basicConfig(level=logging.INFO); "
+            "daemon = Daemon('cpu', sys.argv[1], drain_s=2.0); "
+            "sys.exit(run_daemon(daemon, ready=lambda address: print(address, flush=True)))"
         )
         worker = os.getpid()
 

@@ -603,6 +603,7 @@ COVERED_BY: Mapping[str, str] = {
     "service/manager/supervision/process_report.py": "tests/service/manager/supervision/test_supervised_driver.py",
     "service/manager/supervision/driver_crashes.py": "tests/service/manager/test_poison.py",
     "service/daemon/socket_files.py": "tests/service/daemon/test_daemon.py",
+    "service/daemon/running.py": "tests/service/daemon/test_daemon.py",
     "service/manager/control.py": "tests/service/manager/test_manager.py",
     "service/manager/state.py": "tests/service/manager/test_manager.py",
     "service/sandbox/capabilities.py": "tests/service/sandbox/test_sandbox.py",

@@ -132,7 +132,8 @@ def driver(
     )
     from neurald.hal.process.own_program import find_modules_here
     from neurald.hal.registry import get_ready
-    from neurald.service.daemon.daemon import serve
+    from neurald.service.daemon.daemon import Daemon
+    from neurald.service.daemon.running import run_daemon
     from neurald.service.daemon.start_signal import is_to_begin
     from neurald.service.logs.setup import notice, start_log
 
@@ -152,7 +153,7 @@ def driver(
             notice(_warning(Address.parse(address)))
         notice(f"serving {name} on {address}" + (f" and {remote}" if remote is not None else ""))
 
-    status = serve(
+    daemon = Daemon(
         name,
         listen,
         listen_tls=remote,
@@ -164,10 +165,8 @@ def driver(
         tls=files,
         notifier=notifier,
         sharing=sharing,
-        ready=ready,
-        until_exit_of=until_exit_of,
     )
-    raise typer.Exit(status)
+    raise typer.Exit(run_daemon(daemon, ready=ready, until_exit_of=until_exit_of))
 
 
 def _own_files(tls: "TlsFiles | None") -> list[Path]:

@@ -31,7 +31,8 @@ from neurald.hal.registry import running_daemons
 from neurald.hal.rpc.client.device import RemoteDevice, connect
 from neurald.hal.rpc.server import server as server_module
 from neurald.service.daemon import daemon as daemon_module
-from neurald.service.daemon.daemon import Daemon, serve
+from neurald.service.daemon.daemon import Daemon
+from neurald.service.daemon.running import run_daemon
 
 DEVICE_SERVICE = "neurald.v1.Device"
 
@@ -384,7 +385,7 @@ def test_stop_from_another_thread(directory: Path) -> None:
     daemon.shutdown()
 
 
-def test_serve_leaves_the_process_as_it_was(directory: Path) -> None:
+def test_running_a_daemon_leaves_the_process_as_it_was(directory: Path) -> None:
     before, interval_s = signal.getsignal(signal.SIGTERM), sys.getswitchinterval()
     space = resource.getrlimit(resource.RLIMIT_AS)
     said: list[str] = []
@@ -394,12 +395,12 @@ def test_serve_leaves_the_process_as_it_was(directory: Path) -> None:
         assert resource.getrlimit(resource.RLIMIT_AS) != space
         os.kill(os.getpid(), signal.SIGTERM)
 
-    assert serve("cpu", ready=ready) == 0
+    assert run_daemon(Daemon("cpu"), ready=ready) == 0
     assert said == [f"unix://{directory}/cpu.sock"]
     assert signal.getsignal(signal.SIGTERM) is before
     assert (sys.getswitchinterval(), resource.getrlimit(resource.RLIMIT_AS)) == (interval_s, space)
     with pytest.raises(UnavailableDevice):
-        serve("nothing")
+        run_daemon(Daemon("nothing"))
     assert signal.getsignal(signal.SIGTERM) is before
 
 

@@ -33,9 +33,11 @@ from neurald.service.manager.state import DriverState
 _SERVE = f"""
 from neurald.hal.admission.sharing import Sharing
 from neurald.service.daemon import daemon
+from neurald.service.daemon.running import run_daemon
 daemon.create_device = lambda name: AddingDevice()
 sharing = Sharing(users=frozenset(json.loads(sys.argv[2])), groups=frozenset([{SERVICE_GROUP}]), socket_mode=0o666)
-daemon.serve("reference", sys.argv[1], sharing=sharing, ready=lambda address: print(address, flush=True))
+served = daemon.Daemon("reference", sys.argv[1], sharing=sharing)
+run_daemon(served, ready=lambda address: print(address, flush=True))
 """
 #: Computes 1 + 2 on the first device that is not the CPU.
 _USE = """

@@ -18,12 +18,14 @@ _STOP_TIMEOUT_S = 40.0
 _PROGRAM = """
 import logging, sys
 from neurald.hal.accounting.limits import parse_limits
-from neurald.service.daemon.daemon import serve
+from neurald.service.daemon.daemon import Daemon
+from neurald.service.daemon.running import run_daemon
 logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
 driver, listen, drain_s, *limits = sys.argv[1:]
 tell = lambda address: print(address, flush=True)
 limits = parse_limits(limits)
-sys.exit(serve(driver, listen or None, drain_s=float(drain_s), ready=tell, limits=limits))
+daemon = Daemon(driver, listen or None, drain_s=float(drain_s), limits=limits)
+sys.exit(run_daemon(daemon, ready=tell))
 """
 
 
