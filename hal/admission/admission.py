@@ -63,8 +63,8 @@ class Admission:
         gate: the gate of the executions that native code runs.
         weights: the weights of users, whose share is that many times the share of others.
         report: the function that is called when the device has begun to hang.
-        on_hang: are called with a session that ends because its execution hangs, and with the error
-            for its client.
+        on_hang: the functions that are called with a session that ends because its execution hangs,
+            and with the error for its client.
         mark_hanging: the function that is called with the identifier of a thread whose execution
             hangs.
     """

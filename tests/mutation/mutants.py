@@ -256,7 +256,7 @@ _EXECUTION = (
     Mutant(
         name="fallback-dead-driver",
         file="runtime/execution/recovery/recovering_step.py",
-        text="if isinstance(error, DeadObject) and self._prepared is prepared:",
+        text="if isinstance(error, DeadObject):",
         replacement="if False:",
         breaks="The prepared model of a driver that died is used again.",
         tests=("tests/runtime/execution/recovery/test_fallback.py",),

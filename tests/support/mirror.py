@@ -402,6 +402,7 @@ COVERED_BY: Mapping[str, str] = {
     "runtime/execution/recovery/first_tier_paths.py": "tests/runtime/execution/background/test_optimization.py",
     "runtime/execution/recovery/recovering_step.py": "tests/runtime/execution/recovery/test_fallback.py",
     "runtime/execution/recovery/device_calls.py": "tests/runtime/execution/recovery/test_fallback.py",
+    "runtime/execution/recovery/device_model.py": "tests/runtime/execution/recovery/test_fallback.py",
     "runtime/execution/recovery/first_tier_runs.py": "tests/runtime/execution/background/test_optimization.py",
     "runtime/execution/recovery/successor.py": "tests/runtime/execution/recovery/test_fallback.py",
     "runtime/execution/recovery/recovery.py": "tests/runtime/execution/recovery/test_fallback.py",

@@ -4,8 +4,8 @@ This extends Android's first stage of fallback, which has no memory of failures.
 failed stays prepared on the CPU, so that the next failure costs no compilation; the first one gets
 code that is ready at once, until better code was compiled in the background. The device is retried
 after a pause that doubles with every consecutive failure. If its driver died, the prepared model is
-lost, and the step is prepared again from its device, model and options: in the background if the
-CPU can take over, otherwise by the execution that needs it.
+lost, and the step is prepared again (`device_model`): in the background if the CPU can take over,
+otherwise by the execution that needs it.
 
 With an explicit list of devices the CPU does not take over. The device's error is raised to the
 caller, and a step whose driver died is prepared again.
@@ -53,11 +53,11 @@ from neurald.runtime.execution.program.step_runner import checked_step_result
 from neurald.runtime.execution.recovery.checked_results import CheckedResults
 from neurald.runtime.execution.recovery.cpu_runs import run_on_cpu
 from neurald.runtime.execution.recovery.device_calls import DeviceCalls
+from neurald.runtime.execution.recovery.device_model import DeviceModel
 from neurald.runtime.execution.recovery.drift import DriftWatch, may_be_watched
 from neurald.runtime.execution.recovery.fallback import Fallback, Substitution
 from neurald.runtime.execution.recovery.fast_paths import FastPaths
 from neurald.runtime.execution.recovery.first_tier_runs import FirstTierRuns
-from neurald.runtime.execution.recovery.repeated_preparation import RepeatedPreparation
 from neurald.runtime.execution.recovery.slow_device import SlowDevice
 from neurald.runtime.execution.recovery.stand_in import StandIn
 from neurald.runtime.execution.recovery.step_health import StepHealth
@@ -110,16 +110,13 @@ class RecoveringStep:
         self._lock = forkable_lock()
         self._results = CheckedResults(step)
         self._first: FirstTierRuns | None = None
-        self._prepared: PreparedModel | None = None
         if step.is_first_tier:
             self._first = FirstTierRuns(step, step.prepared_model, self._results)
-        else:
-            self._prepared = step.prepared_model
         self._report: PreparationReport | None = None
         self.stand_in = StandIn(step, preparer)
-        self._preparation = RepeatedPreparation(step.device.name)
         self._successor = Successor()
         self._health = StepHealth(step.device.name)
+        self._on_device = DeviceModel(step, preparer, self._health)
         #: The turns of executions with a time limit, by name of a device in this process.
         self._turns: dict[str, DeviceTurns] = {}
         is_watched = watches_drift and self._may_fall_back and may_be_watched(step.model)
@@ -173,7 +170,7 @@ class RecoveringStep:
         if not self._may_fall_back:
             with self._turn(self._step.device, options):
                 return self._execute_without_fallback(request, options, call)
-        prepared = self._usable(options)
+        prepared = self._on_device.usable_or_begin()
         if prepared is not None:
             with self._turn(self._step.device, options):
                 result = self._execute_or_fall_back(prepared, request, options, call)
@@ -253,7 +250,7 @@ class RecoveringStep:
         except LostValue:
             raise
         except Error as error:
-            if self._prepared is not None:
+            if self._on_device.prepared is not None:
                 self._health.clear(error)
             raise
         if self._slow_device is not None:
@@ -276,7 +273,8 @@ class RecoveringStep:
         with self._lock:
             first = self._first
             if first is not None:
-                self._prepared, self._report = prepared.prepared_model, prepared.report
+                self._on_device.set(prepared.prepared_model)
+                self._report = prepared.report
                 self._health.forget()
                 self._first = None
                 self._forget_first_tier(prepared)
@@ -327,9 +325,7 @@ class RecoveringStep:
         while True:
             prepared = None
             try:
-                prepared = self._usable(options)
-                # Without fallback there always is one.
-                assert prepared is not None  # noqa: S101
+                prepared = self._on_device.wait(options)
                 result = self._calls.execute(prepared, request, options, call)
             except LostValue:
                 raise
@@ -373,7 +369,9 @@ class RecoveringStep:
         first = self._first
         if first is not None:
             return cpu_device().name, first.prepared.profile()
-        prepared = None if self._is_refuted else self._usable()
+        on_device, prepared = self._on_device, None
+        if not self._is_refuted:
+            prepared = on_device.usable_or_begin() if self._may_fall_back else on_device.wait(None)
         if prepared is None:
             return cpu_device().name, self.stand_in.optimized().profile()
         return self._step.device.name, prepared.profile()
@@ -386,8 +384,7 @@ class RecoveringStep:
         verification = self._verification
         if verification is not None and verification.closes_fast_paths():
             return None
-        with self._lock:
-            return self._prepared if not self._health.failures else None
+        return self._on_device.usable()
 
     def create_reusable_execution(self, request: Request) -> ReusableExecution | None:
         """Returns a function that repeats a successful request on the device's fast path.
@@ -454,52 +451,6 @@ class RecoveringStep:
             self._successor.expect(error)
         return isinstance(error, Withdrawn) or self._falls_back(error, has_limit=has_limit)
 
-    def _usable(self, options: ExecuteOptions | None = None) -> PreparedModel | None:
-        """Returns the device's prepared model to execute; None if the CPU runs the step.
-
-        Starts preparing the step again if its prepared model is lost and the pause is over. Without
-        the CPU, waits for that.
-
-        Args:
-            options: the options of the execution; None for no limits.
-
-        Raises:
-            Error: the limits do not allow to wait any longer, or the step cannot be prepared.
-        """
-        working = self._prepared
-        if working is not None and not self._health.failures:
-            return working
-        with self._lock:
-            prepared = self._prepared
-            is_due = self._health.is_due
-            if prepared is not None and (is_due or not self._may_fall_back):
-                return prepared
-        if not self._may_fall_back:
-            return self._preparation.wait(self._prepare, options)
-        if is_due:
-            self._preparation.begin(self._prepare_and_record)
-        return None
-
-    def _prepare(self) -> PreparedModel:
-        """Prepares the step on its device again if it is lost, and returns the prepared model."""
-        with self._lock:
-            if self._prepared is not None:
-                return self._prepared
-        prepared = self._preparer.prepare(self._step.device, self._step.model).prepared_model
-        with self._lock:
-            if self._prepared is None:
-                self._prepared = prepared
-                self._health.end_pause()
-            return self._prepared
-
-    def _prepare_and_record(self) -> PreparedModel:
-        """Prepares the step again, and records if that fails, which lengthens the pause."""
-        try:
-            return self._prepare()
-        except Error as error:
-            self._health.record(error)
-            raise
-
     def _falls_back(self, error: Error, *, has_limit: bool) -> bool:
         if not self._may_fall_back or isinstance(error, Cancelled):
             return False
@@ -507,9 +458,8 @@ class RecoveringStep:
         return not (is_late and has_limit)
 
     def _failed(self, error: Error, prepared: PreparedModel) -> None:
-        with self._lock:
-            if isinstance(error, DeadObject) and self._prepared is prepared:
-                self._prepared = None
+        if isinstance(error, DeadObject):
+            self._on_device.lose(prepared)
         if not isinstance(error, Cancelled | MissedDeadlineTransient | MissedDeadlinePersistent):
             self._health.record(error)
 
