@@ -248,8 +248,8 @@ class CompilationBuilder(Unpicklable):
         """Sets a function that is called while a step is prepared for longer than a second.
 
         Args:
-            callback: called every 0.2 s for each such step, and once at its end, from other threads
-                but never at the same time; None for no calls.
+            callback: the function, which is called every 0.2 s for each such step, and once at its
+                end, from other threads but never at the same time; None for no calls.
 
         Raises:
             WrongType: it cannot be called.

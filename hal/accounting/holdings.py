@@ -141,7 +141,7 @@ class Holdings:
 
         Args:
             size_bytes: the size that it will take, 0 if that is not known.
-            make: has the device make it.
+            make: the function that has the device make it.
 
         Raises:
             ResourceExhaustedPersistent: it is more than the session may ever have.

@@ -26,7 +26,8 @@ class RegisteredModel(Struct, frozen=True, kw_only=True, eq=False, weakref=True)
         account: charged for the memory that its executions take.
         cache_key: under which its artifact may be asked for; empty if it may not.
         crumb: what breadcrumbs say of it.
-        improved: is set once it runs faster code than at first; None if it never will.
+        improved: the event that is set once it runs faster code than at first; None if it never
+            will.
         pace: the pace of its executions.
     """
 

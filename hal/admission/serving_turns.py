@@ -34,7 +34,8 @@ class ServingTurns:
         weights: the weights of users; 1 for all others.
 
     Attributes:
-        polling: is held by the thread that polls for the submission of its client; others sleep.
+        polling: the lock that is held by the thread that polls for the submission of its client;
+            others sleep.
     """
 
     def __init__(self, weights: Mapping[Hashable, float] | None = None) -> None:
@@ -159,7 +160,7 @@ class ServingPlace:
     Attributes:
         user: whose session it serves.
         session: the session that it serves.
-        ready: can be acquired once it has a turn that it waited for.
+        ready: the lock that it can acquire once it has a turn that it waited for.
     """
 
     __slots__ = ("_has_turn", "_turns", "ready", "session", "user")

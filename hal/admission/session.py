@@ -182,7 +182,7 @@ class Session:
 
         Args:
             size_bytes: the size that it will take, 0 if that is not known.
-            make: has the device make it.
+            make: the function that has the device make it.
 
         Raises:
             ResourceExhaustedPersistent: it is larger than the session may hold.

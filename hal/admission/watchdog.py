@@ -58,8 +58,8 @@ class Watchdog(Generic[_T]):
         limit_s: how long an execution may take that has no deadline, or a later one.
         grace_s: how much longer than its deadline an execution may take: drivers cannot stop at
             once what they have begun.
-        on_hang: is called, in a thread of its own, for an execution that does not end, with its
-            owner, how many seconds it has taken, and the identifier of its thread.
+        on_hang: the function that is called, in a thread of its own, for an execution that does not
+            end, with its owner, how many seconds it has taken, and the identifier of its thread.
         on_look: the function that is called in the watchdog's thread several times a second while
             executions are under way.
     """

@@ -27,9 +27,9 @@ class VariantCache:
         find_parts: returns the key parts of the model; called once, on first use.
         needed: the files of an artifact of the device.
         describe_model: returns a short description of the model; called once, on first use.
-        why_not_stored: called after compiling; returns why the result must not be stored, "" if it
-            may.
-        warn: called when storing failed.
+        why_not_stored: the function that says, after compiling, why the result must not be stored;
+            "" if it may.
+        warn: the function that is called when storing failed.
 
     Attributes:
         record: the entry that was last loaded or stored; None if there is none.
@@ -104,7 +104,7 @@ class SharedCache(VariantCache):
     Args:
         cache: the cache.
         device: the device, whose version is a part of the keys.
-        warn: called when storing failed.
+        warn: the function that is called when storing failed.
     """
 
     def __init__(self, cache: Cache, device: Device, warn: Callable[[str], None]) -> None:

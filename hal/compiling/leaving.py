@@ -59,7 +59,7 @@ def note_freed(action: Callable[[], None], size_bytes: int) -> None:
     """Notes that nothing else uses the memory that a function keeps, and bounds it.
 
     Args:
-        action: was given to `call_at_exit`.
+        action: the function that was given to `call_at_exit`.
         size_bytes: the size of that memory.
     """
     _freed.append((action, size_bytes))

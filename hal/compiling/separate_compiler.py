@@ -171,8 +171,8 @@ def leave_to_process(
             that all models need.
         keep: where the result is kept.
         location: the location of the cache.
-        is_unchanged: called after the constants were copied; False if they are not those of the
-            key.
+        is_unchanged: the function that says, after the constants were copied, whether they are
+            those of the key.
 
     Raises:
         ResourceExhaustedTransient: too much was left before.

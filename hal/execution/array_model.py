@@ -147,7 +147,7 @@ def input_arrays(model: Model, request: Request, *, in_place: bool = False) -> l
     """Returns the inputs of a request as read-only views of its memory, None for omitted inputs.
 
     Args:
-        model: has the types and shapes of the inputs.
+        model: the model, with the types and shapes of the inputs.
         request: a valid request for the model.
         in_place: whether bools are views, too, in which any byte but 0 is true; else they are
             copied with a 1 for true.
@@ -198,7 +198,7 @@ def write_outputs(model: Model, request: Request, results: Sequence[Array]) -> t
     If one of them does not fit, nothing is written.
 
     Args:
-        model: has the types and shapes of the outputs.
+        model: the model, with the types and shapes of the outputs.
         request: a valid request for the model.
         results: one array for each output of the model, of any memory layout.
 
@@ -241,7 +241,7 @@ class OutputArrays:
     """The outputs of a request as arrays, for executions whose results have known shapes.
 
     Args:
-        model: has the types of the outputs.
+        model: the model, with the types of the outputs.
         request: a valid request for the model.
         shapes: the shapes of the outputs.
 

@@ -49,7 +49,7 @@ class FencedRun:
         run: executes the request; is given the options with the deadline that holds after the
             fences.
         wait_for: the fences that must signal first.
-        fence: is signalled when the execution is over, also if it failed.
+        fence: the fence that is signalled when the execution is over, also if it failed.
         options: as for `PreparedModel.execute`.
         after_fences_s: how long it may take once all fences have signalled; None for no limit.
     """

@@ -137,7 +137,7 @@ class GraphOperations:
             values: the values of operands, by index.
             omitted: the inputs of the graph that the execution omits.
             run: runs the graphs that control flow refers to.
-            limits: are checked before the operation.
+            limits: the limits that are checked before the operation.
 
         Raises:
             OpFailed: the operation does not take these arguments, or an output has another shape

@@ -50,7 +50,7 @@ def make_plan(
         groups: the groups of the main graph, from
             `neurald.runtime.partitioning.partitioner.partition`.
         devices: the devices that the groups refer to by index.
-        preparer: has devices prepare the models of the steps.
+        preparer: the preparer, which has devices prepare the models of the steps.
         may_fall_back: whether the CPU device may run the whole model after a failure.
 
     Raises:

@@ -175,7 +175,7 @@ def _store_steps(
 
     Args:
         compilation: the compilation of the model.
-        cache: has its artifacts.
+        cache: the cache that has its artifacts.
         parts: the parts of the file, to which their memories are added.
 
     Returns:

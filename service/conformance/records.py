@@ -335,7 +335,8 @@ def check_records(
         device: the device to check.
         folder: the folder with the records.
         operations: runs only records with one of these operations; an empty sequence runs all.
-        report_progress: called with the completed fraction of the work, from 0 to 1.
+        report_progress: the function that is called with the completed fraction of the work, from
+            0 to 1.
 
     Raises:
         BadData: the folder contains no records.

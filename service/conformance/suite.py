@@ -70,7 +70,8 @@ def run(
     Args:
         device: the device to check.
         plan: the selection of checks.
-        report_progress: called with the completed fraction of the work, from 0 to 1.
+        report_progress: the function that is called with the completed fraction of the work, from
+            0 to 1.
 
     Raises:
         BadData: the folder of records contains none.

@@ -113,8 +113,9 @@ def repeat(
     Args:
         time_once: runs once and returns the duration in seconds.
         control: when to stop.
-        on_progress: called after each run with the completed share, from 0 to 1.
-        pause: called between runs.
+        on_progress: the function that is called after each run with the completed share, from 0 to
+            1.
+        pause: the function that is called between runs.
 
     Returns:
         The duration of each run in seconds.

@@ -29,7 +29,7 @@ def run_daemon(
 
     Args:
         daemon: the daemon, which has not been started.
-        ready: called with the address once the daemon serves.
+        ready: the function that is called with the address once the daemon serves.
         until_exit_of: id of a process; the daemon stops when that process ends for any reason.
 
     Returns:

@@ -139,7 +139,7 @@ class Manager:
         """Supervises until SIGTERM or SIGINT.
 
         Args:
-            ready: called with the directory once the drivers can be used.
+            ready: the function that is called with the directory once the drivers can be used.
 
         Raises:
             BadData: the path of the directory is too long for sockets.

@@ -56,7 +56,7 @@ class ExecutionHandler:
         Args:
             session: the session of the client.
             message: the message with the request.
-            cancellation: is cancelled once the client no longer waits.
+            cancellation: the cancellation that ends the work once the client no longer waits.
         """
         results: list[Memory] = []
         pools = [self._request_pool(session, pool, results) for pool in message.request.pools]
@@ -79,7 +79,7 @@ class ExecutionHandler:
             session: the session of the client.
             first: with the request.
             parts: the other messages, of which no more are taken than are needed.
-            cancellation: is cancelled once the client no longer waits.
+            cancellation: the cancellation that ends the work once the client no longer waits.
         """
         contents: list[Memory] = []
         results: list[Memory] = []

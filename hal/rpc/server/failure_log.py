@@ -24,7 +24,7 @@ def note_failure(error: Error, what: str) -> None:
 
     Args:
         error: the client's error.
-        what: has failed, such as "a call"; one of few.
+        what: the kind of work that failed, such as "a call"; one of few.
     """
     event = event_of(error)
     if event is not None:

@@ -97,7 +97,7 @@ class ModelHandler:
         Args:
             session: the session of the client.
             message: the message with the model.
-            cancellation: is cancelled once the client no longer waits.
+            cancellation: the cancellation that ends the work once the client no longer waits.
         """
         self._admission.require_responsive()
         with (

@@ -81,8 +81,8 @@ def start_fenced(
         dependencies: events of any executions.
         options: the options for the run.
         after_fences_s: time limit in seconds from the end of the dependencies; None for no limit.
-        complete: called with the result, or with None after a failure, right before the event
-            signals.
+        complete: the function that is called with the result, or with None after a failure, right
+            before the event signals.
 
     Returns:
         The event of the execution, which has a fence.
@@ -146,7 +146,7 @@ class _BackgroundRun(Struct, frozen=True, kw_only=True):
         """Lets threads that wait for its event finish the run, if possible, or a new one.
 
         Args:
-            event: is signalled at its end.
+            event: the event that is signalled at its end.
             launch: the execution, if a device has accepted it.
         """
         pending = None if launch is None else launch.pending

@@ -59,7 +59,7 @@ class _Goal(Struct, frozen=True, kw_only=True):
     Attributes:
         first_tier: the first tier of the step, if executions bind it and it is of the step's own
             device.
-        is_urgent: is set when the work is no longer to wait for the first calls.
+        is_urgent: the event that is set when the work is no longer to wait for the first calls.
     """
 
     step: int
@@ -99,7 +99,7 @@ class Optimization:
     Args:
         startup: the startup of the compilation.
         steps: the steps of its plan.
-        recovery: has the state of the steps.
+        recovery: the state of the steps.
         preparer: prepares them.
 
     Attributes:

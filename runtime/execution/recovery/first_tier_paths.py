@@ -31,7 +31,8 @@ class FirstTierPaths:
         prepared: the first tier.
 
     Attributes:
-        on_run: called by each of their runs, if set, with None, since they have no deadlines.
+        on_run: the function that each of their runs calls, with None, since they have no deadlines;
+            None for none.
     """
 
     def __init__(self, prepared: PreparedModel) -> None:

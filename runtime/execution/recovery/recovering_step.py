@@ -155,8 +155,8 @@ class RecoveringStep:
         Args:
             request: the request for the step's model.
             options: the options for the execution.
-            call: called with the device's prepared model and the request to execute it; by default
-                `execute` is called.
+            call: the function that executes the device's prepared model, given that and the
+                request; None for `PreparedModel.execute`.
 
         Raises:
             OpFailed: the device's result contradicts the model or the request.

@@ -103,7 +103,7 @@ class StandIn:
         """Compiles the step in the background, unless this object is gone by then.
 
         Args:
-            then: called when it is compiled; must not refer to this object.
+            then: the function that is called when it is compiled; it must not refer to this object.
         """
         self._work = lane("stand-ins").submit(partial(_optimize, weakref.ref(self), then))
 

@@ -83,7 +83,7 @@ class StatefulRuns:
             request: without the variables.
             options: the options for the execution; its deadline and cancellation also limit the
                 wait for the variables.
-            execute: called with the request that includes the variables.
+            execute: the function that executes the request, which includes the variables.
 
         Returns:
             The result without the variables.

@@ -114,8 +114,8 @@ class StepVerification:
         sampler: chooses executions.
         cpu_model: returns the step's prepared model of the CPU device.
         prepare: prepares parts of the step.
-        when_wrong: called with the reason when the device is found to be wrong, and again when more
-            is known.
+        when_wrong: the function that is called with the reason when the device is found to be
+            wrong, and again when more is known.
 
     Attributes:
         is_refuted: True if the device was found to be wrong.

@@ -127,7 +127,8 @@ class OperationList(OperandTable):
 
         Args:
             operation_type: Android's operation.
-            tables: have its definition, or that of its extended variant, and import it only then.
+            tables: the tables that have its definition, or that of its extended variant, and
+                import it only then.
             inputs, outputs: the operands.
 
         Raises:

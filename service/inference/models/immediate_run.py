@@ -65,8 +65,8 @@ class ImmediateRun:
         """Runs it; returns None if the request has ended.
 
         Args:
-            will_wait: is called if the run takes longer than a millisecond; at its beginning if it
-                probably does, since nothing is received until then.
+            will_wait: the function that is called if the run takes longer than a millisecond; at
+                its beginning if it probably does, since nothing is received until then.
 
         Returns:
             What has the request run again by the event loop, which calls it; see

@@ -37,8 +37,8 @@ class ServedLane:
     Args:
         end: this side's end of the socket.
         number: the number of the lane in its worker.
-        closed: is called, in the loop, when the worker has closed its end, or broken the rules,
-            during a run that `begin` began.
+        closed: the function that is called, in the loop, when the worker has closed its end, or
+            broken the rules, during a run that `begin` began.
     """
 
     def __init__(self, end: socket.socket, number: int, closed: Callable[["ServedLane"], None]) -> None:
@@ -90,7 +90,7 @@ class ServedLane:
         """Begins a run, in the event loop.
 
         Args:
-            inputs: are in the arena.
+            inputs: the inputs, which are in the arena.
             results_at, wanted: see `RunOrder`.
             done: receives the answer and the memory in which outputs are. Not called if the lane is
                 closed before.

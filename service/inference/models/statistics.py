@@ -82,11 +82,11 @@ class Statistics:
         success, failure: requests, with their whole time.
         reasons: the reasons of failures, with their number.
         queue, compute_input, compute_infer, compute_output: parts of the time of successful ones.
-        batches: by size.
+        batches: the batches that were run, by size.
         refused: requests that were refused because too many waited.
         retries: runs that were made again because a worker died.
         recent: the last requests.
-        lock: is held by who counts.
+        lock: the lock that must be held to count.
     """
 
     last_ms: int = 0

@@ -216,7 +216,7 @@ def _begin(name: str, obey: Callable[[_Order, int], None], order: _Order, descri
 
     Args:
         name: the name of the thread.
-        obey: is called with the order and its descriptor, which it closes.
+        obey: the function that is called with the order and its descriptor, which it closes.
         order: the order.
         descriptor: what came with it.
     """

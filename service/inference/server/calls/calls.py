@@ -255,8 +255,8 @@ class Calls:
             request, encode, timeout_s: see `infer`.
             ended: the function that is called with the answer and the error, one of which is None.
                 It raises nothing.
-            begun: is called, before the run, with a function that ends the request early, without a
-                call of `ended`; it returns False if the request has ended.
+            begun: the function that is called, before the run, with one that ends the request
+                early, without a call of `ended`; that returns False if the request has ended.
             will_wait: the function that is called before the thread waits for a run for longer;
                 None if it must not. If it may, requests that need not wait for others are run by
                 it.
