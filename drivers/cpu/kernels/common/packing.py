@@ -48,11 +48,33 @@ def packed_narrow(weights: NarrowWeights, tile: Tile, name: str) -> Value:
         FLOAT16, (sets, panels, terms, vectors × lanes); or for INT8 weights UINT8, (sets, panels,
         bytes), where a panel has the FLOAT32 scale of each lane before its weights.
     """
-    channels = weights.values.shape[1]
-    panels = np.ascontiguousarray(_panels(weights.values, tile, channels))
+    panels = np.ascontiguousarray(_panels(weights.values, tile, weights.values.shape[1]))
     if weights.scales is None:
         return Value(panels.shape, Scalar.FLOAT16, panels, name)
-    scales = np.ascontiguousarray(weights.scales[:, channels_of(tile, channels), 0])
+    return _with_scales(panels, weights.scales, tile, name)
+
+
+def packed_groups(values: np.ndarray, scales: np.ndarray, tile: Tile, name: str) -> Value:
+    """Packs INT8 weights for products by digits.
+
+    A panel is as large as that of `packed_narrow`. Of each lane, four terms are adjacent, with a
+    bias of 128.
+
+    Args:
+        values, scales: see `NarrowWeights`; the number of terms is a multiple of 4.
+        tile: size of panels.
+        name: name of the result.
+    """
+    panels = _panels(values, tile, values.shape[1])
+    sets, count, terms, width = panels.shape
+    groups = panels.reshape(sets, count, terms // 4, 4, width).transpose(0, 1, 2, 4, 3)
+    biased = np.ascontiguousarray(groups).view(np.uint8) ^ np.uint8(0x80)
+    return _with_scales(biased, scales, tile, name)
+
+
+def _with_scales(panels: np.ndarray, scales: np.ndarray, tile: Tile, name: str) -> Value:
+    """Returns panels of bytes behind the scales of their lanes."""
+    scales = np.ascontiguousarray(scales[:, channels_of(tile, scales.shape[1]), 0])
     parts = [each.view(np.uint8).reshape(*each.shape[:2], -1) for each in (scales, panels)]
     array = np.ascontiguousarray(np.concatenate(parts, axis=2))
     return Value(array.shape, Scalar.UINT8, array, name)

@@ -26,6 +26,7 @@ from neurald.drivers.cpu.kernels.common.product import WindowedProduct
 from neurald.drivers.cpu.kernels.common.tile import Tile, rows_of_tile
 from neurald.drivers.cpu.kernels.common.window import TapSegment, TileRun, tap_segments, tile_runs
 from neurald.drivers.cpu.kernels.common.work_items import each_work_item
+from neurald.drivers.cpu.kernels.gemm.digit_sums import DigitCopy, DigitSums
 from neurald.drivers.cpu.kernels.gemm.micro_kernel import FloatMicroKernel, TileShape, WeightLayout
 from neurald.drivers.cpu.kernels.gemm.operand_packing import OutputRange, SourceCopy
 from neurald.drivers.cpu.target.routine import MAX_ORDERED_UNITS, OrderedUnits
@@ -118,8 +119,10 @@ class GemmWriter:
         self._prefetches_inputs = tiles > 1 and self._is_one_row and not is_prefetched
         self._sums = self._new_sums(tile.positions)
 
-    def _new_sums(self, positions: int) -> FloatMicroKernel:
+    def _new_sums(self, positions: int) -> FloatMicroKernel | DigitSums:
         """Returns the micro-kernel of tiles with this many positions."""
+        if isinstance(self._copy, DigitCopy):
+            return DigitSums(self._code, self._target, self._tile, self._weights, self._copy)
         return FloatMicroKernel(
             self._code,
             self._target,

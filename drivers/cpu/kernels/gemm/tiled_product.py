@@ -18,10 +18,11 @@ from neurald.drivers.cpu.kernels.common.addressing import address, multiple
 from neurald.drivers.cpu.kernels.common.flattened import flattened
 from neurald.drivers.cpu.kernels.common.function import arguments_with, cost_ns, function_text
 from neurald.drivers.cpu.kernels.common.narrow_weights import NarrowWeights, narrowed
-from neurald.drivers.cpu.kernels.common.packing import by_channel, packed, packed_narrow
+from neurald.drivers.cpu.kernels.common.packing import by_channel, packed, packed_groups, packed_narrow
 from neurald.drivers.cpu.kernels.common.product import WindowedProduct
 from neurald.drivers.cpu.kernels.common.routine_cache import shared_routine
 from neurald.drivers.cpu.kernels.common.tile import Tile, choose_tile
+from neurald.drivers.cpu.kernels.gemm.digit_sums import DigitCopy, has_digits
 from neurald.drivers.cpu.kernels.gemm.gemm import GemmWriter, PackPanel
 from neurald.drivers.cpu.kernels.gemm.micro_kernel import WeightLayout
 from neurald.drivers.cpu.kernels.gemm.operand_packing import (
@@ -134,6 +135,8 @@ def _packed(product: WindowedProduct, constant: Array, tile: Tile, target: Targe
     operand = product.weights
     narrow = None if tile.is_half else _narrowed(product, constant, target)
     if narrow is not None:
+        if narrow.scales is not None and has_digits(product, tile, Scalar.UINT8, target):
+            return packed_groups(narrow.values, narrow.scales, tile, operand.value.name)
         return packed_narrow(narrow, tile, operand.value.name)
     return packed(operand, constant, tile, product.channels, product.terms)
 
@@ -162,7 +165,10 @@ def _new_routine(
     source, seen, scratch_bytes, cycles = names[product.source], product, 0, tile.cycles
     copy: SourceCopy | None = None
     multiplied = Scalar.FLOAT16 if tile.is_half else Scalar.FLOAT32
-    if product.type is not multiplied:
+    by_digits = has_digits(product, tile, weights_value.type, target)
+    if by_digits:
+        copy = DigitCopy(target, product, source, "%scratch")
+    elif product.type is not multiplied:
         copy = ConvertingCopy(target, product, source, "%scratch", multiplied)
     elif weights.is_panel_major and is_aliased(product):
         copy = SpacedCopy(target, product, source, "%scratch")
@@ -203,7 +209,8 @@ def _new_routine(
         declarations=frozenset(code.declarations),
         scratch_bytes=scratch_bytes,
         label=("float16 " if tile.is_half else "")
-        + f"tiles of {tile.positions} positions and {tile.own_vectors:g} x {tile.lanes} channels",
+        + f"tiles of {tile.positions} positions and {tile.own_vectors:g} x {tile.lanes} channels"
+        + (", by digits" if by_digits else ""),
         operations=kernel.operations,
         units=writer.units,
     )
