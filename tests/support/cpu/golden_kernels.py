@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
+import numpy as np
 from support.compiler import attention as attentions
 from support.compiler.graphs import GraphBuilder
 from support.cpu.quantized_sums import QuantizedSums
@@ -132,6 +133,15 @@ def matrix_product() -> tuple[Kernel, ...]:
 def half_product() -> tuple[Kernel, ...]:
     """A 1 × 1 convolution of more products than are added up in float16."""
     return convolved((1, 3, 5, 70), (16, 1, 1, 70), (1, 3, 5, 16))
+
+
+def digit_product() -> tuple[Kernel, ...]:
+    """A row by weights that are INT8 numbers times a scale for each channel."""
+    builder = GraphBuilder()
+    weights = builder.weights(128, 128)
+    numbers = builder.generator.integers(-127, 127, weights.shape, endpoint=True)
+    weights.constant = numbers.astype(np.float32) / np.float32(64)
+    return _fused(builder.finish(builder.matrix_product(builder.input(1, 128), weights)))
 
 
 def int8_product() -> tuple[Kernel, ...]:
@@ -305,6 +315,7 @@ KERNELS: Mapping[str, tuple[Callable[[], tuple[Kernel, ...]], Target]] = {
     "int8_product_vnni": (int8_product, _VNNI),
     "int8_product_i8mm": (int8_product, _I8MM),
     "half_product": (half_product, _HALF),
+    "digit_product": (digit_product, _VNNI),
 }
 
 

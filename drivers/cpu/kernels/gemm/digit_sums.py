@@ -11,6 +11,7 @@ Rows with infinities or NaN are multiplied as floats.
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from neurald.drivers.compiler.ir.extents.extent import has_extents, is_one
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -42,6 +43,8 @@ _SPECIAL, _EXPONENTS, _LEAST_EXPONENT = 0xFF, 283, 30
 _MAX_TERMS = 1 << 16
 #: Fewest channels for which converting the inputs takes little of the time.
 _MIN_CHANNELS = 4 * _LANES
+#: Maximum number of vectors whose sums of each digit are in registers.
+_MAX_VECTORS = 6
 #: Places before the digits: what the sums of the digits begin with, the inverse factor, and the
 #: number of terms that are multiplied as floats.
 _INVERSE_AT, _TERMS_AT, _DIGITS_AT = 16, 24, 64
@@ -181,7 +184,12 @@ class DigitSums:
         """See `FloatMicroKernel.accumulate`."""
         del shape, source, row
         code, v, (panel, _) = self._code, self._vector, weights
-        sums = self._special_sums(self._digit_sums(panel), panel)
+        parts = -(-self._tile.vectors // _MAX_VECTORS)
+        bounds = [part * self._tile.vectors // parts for part in range(parts + 1)]
+        sums = [
+            each for first, end in pairwise(bounds) for each in self._digit_sums(panel, range(first, end))
+        ]
+        sums = self._special_sums(sums, panel)
         found = []
         for number, (each, start) in enumerate(zip(sums, starts, strict=True)):
             at = address(code, panel, str(number * _REGISTER_BYTES))
@@ -189,25 +197,25 @@ class DigitSums:
             found.append(v.fma("float", each, scale, start))
         return found
 
-    def _digit_sums(self, panel: str) -> list[str]:
-        """Returns the sums for inputs that are finite, without the scales of channels."""
+    def _digit_sums(self, panel: str, vectors: range) -> list[str]:
+        """Returns the sums of vectors for finite inputs, without the scales of channels."""
         code, v, memory = self._code, self._vector, self._copy.memory
-        kind, vectors = v.type("i32"), self._tile.vectors
+        kind = v.type("i32")
         before = [self._word(address(code, memory, str(4 * digit))) for digit in range(_DIGITS)]
         groups = self._copy.product.terms // _GROUP
-        with code.loop("0", str(groups), [(kind, each) for each in before] * vectors) as loop:
+        with code.loop("0", str(groups), [(kind, each) for each in before] * len(vectors)) as loop:
             at = address(code, memory, str(_DIGITS_AT), multiple(code, loop.index, _DIGITS * _GROUP))
             digits = [self._word(address(code, at, str(_GROUP * digit))) for digit in range(_DIGITS)]
             digits = [code.value(f"bitcast {kind} {each} to <{_REGISTER_BYTES} x i8>") for each in digits]
-            for number in range(vectors):
-                group = self._group(panel, loop.index, number)
+            for number, vector in enumerate(vectors):
+                group = self._group(panel, loop.index, vector)
                 group = code.fresh(f"load <{_REGISTER_BYTES} x i8>, ptr {group}, align {self._weights.align}")
                 for digit, each in enumerate(digits):
                     loop.results.append(_dot(v, loop.carried[number * _DIGITS + digit], group, each))
         at = address(code, memory, str(_INVERSE_AT))
         inverse = v.splat("float", code.fresh(f"load float, ptr {at}, align 4"))
         base, found = v.number("float", 256.0), []
-        for number in range(vectors):
+        for number in range(len(vectors)):
             *lower, value = (
                 v.cast("sitofp", "i32", each, "float") for each in loop.results[number * _DIGITS :][:_DIGITS]
             )
