@@ -1,4 +1,28 @@
-"""One driver of the service manager: its socket, its process, and the consequences of its end."""
+"""One driver of the service manager: its socket, its process, and the consequences of its end.
+
+The driver goes through the states of `neurald.service.manager.state.DriverState`:
+
+- STOPPED: the manager listens at the driver's socket (`StandbySocket`). The first client that needs
+  the driver has a process started. A driver for other hosts, which cannot ask for it, starts at
+  once.
+- STARTING: clients wait (`WaitingClients`) until the process says that it serves. Its own socket
+  has replaced that of the manager by then. If it takes too long, it is terminated.
+- READY: the process reports regularly. One that is silent, hangs or has lost its device is
+  terminated. One without clients for long, or that somebody tells to stop, is drained.
+- DRAINING: the manager listens again while the process completes its calls (`DrainingProcesses`).
+  The driver is STOPPED when the process has ended. A client that comes earlier has a new process
+  started.
+- BACKOFF: a process has ended by itself or was terminated. `RestartPolicy` says how long the pause
+  is; there is none after the first death. A client waits for the end of a short pause and is
+  refused during a longer one. Afterwards the driver starts if it had clients, and is STOPPED
+  otherwise.
+- QUARANTINED: it has died too often within a short time, and stays ended until an operator restarts
+  it.
+
+An operator's restart, or new settings, start a successor while the process serves. It takes over
+when it is ready; if it ends before, the process stays. A spare process (`SpareProcess`) has loaded
+the driver beforehand, so that the next start takes less time.
+"""
 
 import asyncio
 import contextlib
