@@ -25,7 +25,8 @@ from neurald.hal.api_arguments import (
 )
 from neurald.hal.device import Device
 from neurald.hal.errors import BadData, BadState, UnexpectedNull, WrongType
-from neurald.hal.memory.pool import HostMemory, Memory, align, checked_range
+from neurald.hal.memory.alignment import align
+from neurald.hal.memory.pool import HostMemory, Memory, checked_range
 from neurald.hal.model.device_buffer import DeviceBuffer
 from neurald.hal.model.elements import as_elements
 from neurald.hal.model.extension import Extension, check_extension_name, extension_of

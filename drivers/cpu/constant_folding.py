@@ -30,7 +30,7 @@ from neurald.drivers.cpu.schedule.lookup_tables import use_lookup_tables
 from neurald.drivers.cpu.target.routine import ALIGNMENT, Routine
 from neurald.drivers.cpu.target.target import Target, runs_here
 from neurald.hal.accounting.account import charge, reserve
-from neurald.hal.memory.pool import aligned_zeros
+from neurald.hal.memory.private_memory import aligned_zeros
 
 _LOG = logging.getLogger(__name__)
 

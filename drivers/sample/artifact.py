@@ -17,7 +17,8 @@ from collections.abc import Sequence
 
 from neurald.hal.device import Artifact
 from neurald.hal.errors import BadData
-from neurald.hal.memory.pool import HostMemory, Memory, align
+from neurald.hal.memory.alignment import align
+from neurald.hal.memory.pool import HostMemory, Memory
 from neurald.hal.model.extension import Extension
 from neurald.hal.rpc.wire.model import decode_model, encode_model
 from neurald.hal.types import Model

@@ -17,7 +17,8 @@ from msgspec import Struct
 from neurald.hal.accounting.account import Account, Reservation
 from neurald.hal.accounting.limits import Limits
 from neurald.hal.errors import BadData, OutOfMemory, ResourceExhaustedTransient
-from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory, anonymous
+from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
+from neurald.hal.memory.private_memory import anonymous
 
 #: Memory up to this size gets its pages at once: one system call takes less time than a fault for
 #: each page.

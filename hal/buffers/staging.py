@@ -16,7 +16,8 @@ from msgspec import Struct
 
 from neurald.hal.device import OutputShape
 from neurald.hal.errors import BadData
-from neurald.hal.memory.pool import ALIGNMENT, Memory, align
+from neurald.hal.memory.alignment import ALIGNMENT, align
+from neurald.hal.memory.pool import Memory
 from neurald.hal.model.model import Model
 from neurald.hal.model.request import Request
 from neurald.hal.model.types import OperandType

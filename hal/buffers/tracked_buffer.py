@@ -13,7 +13,8 @@ from msgspec import Struct
 
 from neurald.hal.device import BufferDescription, BufferRole
 from neurald.hal.errors import BadData, BadState, OpFailed
-from neurald.hal.memory.pool import HostMemory, Memory, aligned_zeros
+from neurald.hal.memory.pool import HostMemory, Memory
+from neurald.hal.memory.private_memory import aligned_zeros
 from neurald.hal.model.device_buffer import DeviceBuffer
 from neurald.hal.model.graph import Operand
 from neurald.hal.model.types import Dimensions, byte_size, value_size

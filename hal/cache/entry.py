@@ -41,8 +41,9 @@ from neurald.hal.decoding import from_msgpack
 from neurald.hal.device import Artifact, CacheFilesNeeded
 from neurald.hal.digests import are_equal, hex_digest_of, new_digest
 from neurald.hal.errors import BadData
+from neurald.hal.memory.alignment import ALIGNMENT, align
 from neurald.hal.memory.mapped_file import FileState
-from neurald.hal.memory.pool import ALIGNMENT, HostMemory, Memory, align
+from neurald.hal.memory.pool import HostMemory, Memory
 from neurald.hal.model.model import Model
 from neurald.hal.model.types import byte_size
 from neurald.hal.records import DECODE_ERRORS, replace

@@ -18,7 +18,8 @@ from msgspec import Struct
 from neurald.hal.digests import hex_digest_of, new_digest
 from neurald.hal.errors import BadData, OutOfMemory
 from neurald.hal.memory.mapped_file import FileState
-from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory, anonymous_whole
+from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
+from neurald.hal.memory.private_memory import anonymous_whole
 from neurald.hal.process.files.private_directory import make_directory
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from typing import Final, Self
 import msgspec
 
 from neurald.hal.crashes.pattern import CrashPattern
-from neurald.hal.memory.pool import buffer_address
+from neurald.hal.memory.private_memory import buffer_address
 from neurald.hal.wording import printable
 
 #: The environment variable with the descriptor of the memory.

@@ -10,7 +10,8 @@ from weakref import ReferenceType, WeakKeyDictionary, ref
 from msgspec import Struct
 
 from neurald.hal.errors import BadData
-from neurald.hal.memory.pool import ALIGNMENT, Memory, SharedMemory, align
+from neurald.hal.memory.alignment import ALIGNMENT, align
+from neurald.hal.memory.pool import Memory, SharedMemory
 from neurald.hal.model.graph import Location, Operand, Subgraph
 from neurald.hal.model.model import Model
 from neurald.hal.model.types import Lifetime

@@ -32,7 +32,8 @@ from msgspec import Struct, field
 
 from neurald.hal.device import Device, ExecuteOptions, PreparedModel, PrepareOptions, Timing
 from neurald.hal.errors import Error, OpFailed
-from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory, aligned_zeros
+from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
+from neurald.hal.memory.private_memory import aligned_zeros
 from neurald.hal.model.model import Model
 from neurald.hal.model.request import Argument, Request
 from neurald.hal.model.types import DeviceType, Preference

@@ -4,7 +4,8 @@ from typing import Final
 
 from neurald.hal.device import Device, ExecuteOptions, PrepareOptions
 from neurald.hal.errors import Error, OpFailed
-from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory, aligned_zeros
+from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
+from neurald.hal.memory.private_memory import aligned_zeros
 from neurald.hal.model.request import Argument, Request
 from neurald.hal.model.types import DeviceType, Preference
 from neurald.hal.records import replace

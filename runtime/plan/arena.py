@@ -5,8 +5,8 @@ Temporaries that are never needed at the same time share bytes.
 
 from collections.abc import Sequence
 
+from neurald.hal.memory.alignment import ALIGNMENT
 from neurald.hal.memory.arena_planner import Lifespan, MemoryPlan, plan_memory
-from neurald.hal.memory.pool import ALIGNMENT
 
 
 def plan_arena(lifespans: Sequence[Lifespan]) -> MemoryPlan:

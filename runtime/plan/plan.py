@@ -18,7 +18,8 @@ from msgspec.structs import force_setattr
 from neurald.hal.api_arguments import integer
 from neurald.hal.device import Device, PreparedModel
 from neurald.hal.errors import BadData
-from neurald.hal.memory.pool import ALIGNMENT, Memory
+from neurald.hal.memory.alignment import ALIGNMENT
+from neurald.hal.memory.pool import Memory
 from neurald.hal.model.graph import Operand
 from neurald.hal.model.model import Model
 from neurald.hal.model.types import Dimensions, FeatureLevel, OperandType, value_size

@@ -26,8 +26,10 @@ from neurald.hal.cache.store import Cache, default_directory
 from neurald.hal.decoding import from_json
 from neurald.hal.digests import digest_of, hex_digest_of
 from neurald.hal.errors import BadData, Error, OutOfMemory
+from neurald.hal.memory.alignment import align
 from neurald.hal.memory.mapped_file import FileMemory, FileState
-from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory, align, anonymous_whole
+from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
+from neurald.hal.memory.private_memory import anonymous_whole
 from neurald.hal.records import DECODE_ERRORS
 from neurald.runtime.plan_files.keys import KEY_BYTES, SIGNATURE_BYTES, SigningKey, is_signed
 

@@ -31,7 +31,8 @@ from neurald.hal.crashes.pattern import ModelSignatures
 from neurald.hal.decoding import from_msgpack
 from neurald.hal.device import Device, ExecuteOptions, PrepareOptions, declared_extensions
 from neurald.hal.errors import BadData, Error
-from neurald.hal.memory.pool import HostMemory, Memory, align
+from neurald.hal.memory.alignment import align
+from neurald.hal.memory.pool import HostMemory, Memory
 from neurald.hal.model.extension import Extension
 from neurald.hal.model.graph import Operand, Subgraph
 from neurald.hal.model.model import Model

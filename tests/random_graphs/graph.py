@@ -15,7 +15,8 @@ from random_graphs.control_flow import branch, loop
 from random_graphs.conversion import CONVERTIBLE, converted, is_same_kind
 from random_graphs.growing import REFUSALS, Growing, Making
 
-from neurald.hal.memory.pool import HostMemory, Memory, align
+from neurald.hal.memory.alignment import align
+from neurald.hal.memory.pool import HostMemory, Memory
 from neurald.hal.model.graph import Location, Operand, Subgraph
 from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType

@@ -17,7 +17,7 @@ from neurald.drivers.compiler.memory.buffer_location import Base, BufferLocation
 from neurald.hal.accounting.account import charge
 from neurald.hal.lazy_numpy import Array, np
 from neurald.hal.memory.arena_planner import Lifespan, plan_memory
-from neurald.hal.memory.pool import aligned_zeros
+from neurald.hal.memory.private_memory import aligned_zeros
 from neurald.hal.model.graph import Operand
 from neurald.hal.model.model import Model
 from neurald.hal.model.types import OperandType

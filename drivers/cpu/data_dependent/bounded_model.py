@@ -21,7 +21,8 @@ from neurald.hal.errors import OpFailed
 from neurald.hal.execution.direct_calls import ArrayFunction, ShortExecution
 from neurald.hal.execution.reusable import ReusableExecution
 from neurald.hal.lazy_numpy import Array, np
-from neurald.hal.memory.pool import Memory, aligned_zeros
+from neurald.hal.memory.pool import Memory
+from neurald.hal.memory.private_memory import aligned_zeros
 from neurald.hal.model.elements import first_elements
 from neurald.hal.model.graph import Operand
 from neurald.hal.model.model import Model

@@ -14,7 +14,8 @@ from neurald.drivers.cpu.target.kernel_calls import KernelCalls
 from neurald.drivers.cpu.target.routine import ALIGNMENT
 from neurald.hal.errors import OutOfMemory
 from neurald.hal.memory.arena_planner import Lifespan, Strategy, plan_memory
-from neurald.hal.memory.pool import anonymous_whole, leave_all_pages
+from neurald.hal.memory.pool import leave_all_pages
+from neurald.hal.memory.private_memory import anonymous_whole
 from neurald.hal.model.graph import Operand, Subgraph
 from neurald.hal.model.model import Model
 from neurald.hal.model.types import byte_size

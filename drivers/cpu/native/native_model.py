@@ -32,7 +32,8 @@ from neurald.hal.errors import (
 )
 from neurald.hal.execution.native_serving import NativeCall
 from neurald.hal.lazy_numpy import np
-from neurald.hal.memory.pool import HostMemory, aligned_zeros, buffer_address
+from neurald.hal.memory.pool import HostMemory
+from neurald.hal.memory.private_memory import aligned_zeros, buffer_address
 from neurald.hal.process.exit import stop_at_exit
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.sync.cancellation import NEVER_CANCELLED, Cancellation

@@ -47,7 +47,7 @@ from neurald.hal.digests import DIGEST_BYTES
 from neurald.hal.errors import BadData
 from neurald.hal.execution.native_serving import RING_FUNCTIONS
 from neurald.hal.execution.recorded_calls import offer_recorded_calls
-from neurald.hal.memory.pool import anonymous
+from neurald.hal.memory.private_memory import anonymous
 from neurald.hal.process.checked_thread import CheckedThread
 
 if TYPE_CHECKING:

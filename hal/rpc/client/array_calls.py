@@ -13,7 +13,8 @@ from msgspec import Struct
 
 from neurald.hal.device import ExecuteOptions, ExecutionResult
 from neurald.hal.errors import Error
-from neurald.hal.memory.pool import SharedMemory, align
+from neurald.hal.memory.alignment import align
+from neurald.hal.memory.pool import SharedMemory
 from neurald.hal.model.graph import Operand
 from neurald.hal.model.request import Argument, Request
 from neurald.hal.model.types import Dimensions, OperandType, value_size

@@ -4,7 +4,8 @@ from neurald._proto import device_pb2
 from neurald.hal.cache.artifact_seal import named_tokens, read_seal
 from neurald.hal.device import MAX_CACHE_FILES, Artifact
 from neurald.hal.errors import BadData, Error, OutOfMemory
-from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory, anonymous
+from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
+from neurald.hal.memory.private_memory import anonymous
 from neurald.hal.rpc.client.connection import Connection
 
 #: Larger artifacts are not fetched.

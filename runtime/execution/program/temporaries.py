@@ -17,7 +17,9 @@ from msgspec import Struct, field
 
 from neurald.hal.device import OutputShape
 from neurald.hal.errors import OpFailed, OutOfMemory
-from neurald.hal.memory.pool import ALIGNMENT, HostMemory, Memory, SharedMemory, align, aligned_zeros
+from neurald.hal.memory.alignment import ALIGNMENT, align
+from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
+from neurald.hal.memory.private_memory import aligned_zeros
 from neurald.hal.model.device_buffer import DeviceBuffer
 from neurald.hal.model.request import Argument, Request
 from neurald.hal.model.types import MAX_OPERAND_BYTES, Dimensions, OperandType

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 from neurald.hal.errors import BadData
 from neurald.hal.lazy_numpy import Array as Array
 from neurald.hal.lazy_numpy import np
-from neurald.hal.memory.pool import aligned_zeros
+from neurald.hal.memory.private_memory import aligned_zeros
 from neurald.hal.model.model import StateVariable
 from neurald.hal.model.strings import encode_strings
 from neurald.hal.sync.lending_pool import FairLock

@@ -24,7 +24,8 @@ from neurald.hal.cache.key import (
 from neurald.hal.decoding import from_msgpack
 from neurald.hal.errors import BadData
 from neurald.hal.lazy_numpy import np
-from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory, align
+from neurald.hal.memory.alignment import align
+from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
 from neurald.hal.model.graph import Location, Operand, Subgraph
 from neurald.hal.model.model import Model, ModelContent, Outline, SignatureNames, StateVariable
 from neurald.hal.model.types import FeatureLevel

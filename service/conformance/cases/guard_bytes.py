@@ -6,7 +6,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from neurald.hal.memory.pool import HostMemory, Memory, aligned_zeros
+from neurald.hal.memory.pool import HostMemory, Memory
+from neurald.hal.memory.private_memory import aligned_zeros
 from neurald.hal.model.graph import Location
 
 #: Number of guard bytes before and after each range.

@@ -11,7 +11,8 @@ import numpy as np
 from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel, PrepareOptions
 from neurald.hal.errors import OpFailed
 from neurald.hal.execution.output_comparison import describe_difference
-from neurald.hal.memory.pool import Memory, align
+from neurald.hal.memory.alignment import align
+from neurald.hal.memory.pool import Memory
 from neurald.hal.model.elements import stored_array
 from neurald.hal.model.model import Model
 from neurald.hal.model.request import Argument, Request

@@ -9,7 +9,8 @@ from enum import Enum
 import numpy as np
 
 from neurald.hal.errors import OutOfMemory
-from neurald.hal.memory.pool import HostMemory, anonymous
+from neurald.hal.memory.pool import HostMemory
+from neurald.hal.memory.private_memory import anonymous
 
 #: Size of the guard pages on each side. Accesses farther away are not detected.
 GUARD_PAGES_BYTES = 1 << 18

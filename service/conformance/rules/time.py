@@ -9,7 +9,8 @@ import numpy as np
 
 from neurald.hal.device import ExecuteOptions, PreparedModel, PrepareOptions
 from neurald.hal.errors import BadData, Cancelled, Error, MissedDeadlinePersistent, MissedDeadlineTransient
-from neurald.hal.memory.pool import HostMemory, aligned_zeros
+from neurald.hal.memory.pool import HostMemory
+from neurald.hal.memory.private_memory import aligned_zeros
 from neurald.hal.model.request import Argument, Request
 from neurald.hal.model.types import byte_size
 from neurald.hal.process.checked_thread import CheckedTimer

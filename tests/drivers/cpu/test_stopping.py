@@ -11,7 +11,7 @@ from support.sweeps import sweep
 from neurald.drivers.cpu.native.instances.argument_binding import ArgumentBinding
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.hal.errors import Cancelled, MissedDeadlineTransient
-from neurald.hal.memory.pool import aligned_zeros
+from neurald.hal.memory.private_memory import aligned_zeros
 from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
 

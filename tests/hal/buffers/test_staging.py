@@ -9,7 +9,8 @@ from support.sweeps import sweep
 from neurald.hal.buffers.staging import ArenaPool, stage
 from neurald.hal.device import OutputShape
 from neurald.hal.errors import BadData
-from neurald.hal.memory.pool import ALIGNMENT, HostMemory, Memory, SharedMemory
+from neurald.hal.memory.alignment import ALIGNMENT
+from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
 from neurald.hal.model.request import Argument, Request
 from neurald.hal.model.types import Dimensions, OperandType
 

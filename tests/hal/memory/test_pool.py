@@ -17,18 +17,9 @@ from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.errors import BadData, BadState, OutOfMemory, Unmappable
-from neurald.hal.memory.pool import (
-    ALIGNMENT,
-    HostMemory,
-    Memory,
-    SharedMemory,
-    align,
-    anonymous,
-    anonymous_whole,
-    buffer_address,
-    checked_range,
-    leave_all_pages,
-)
+from neurald.hal.memory.alignment import ALIGNMENT, align
+from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory, checked_range, leave_all_pages
+from neurald.hal.memory.private_memory import anonymous, anonymous_whole, buffer_address
 
 pytestmark = pytest.mark.quick
 

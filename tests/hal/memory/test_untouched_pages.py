@@ -5,7 +5,8 @@ import resource
 
 import numpy as np
 
-from neurald.hal.memory.pool import HostMemory, anonymous
+from neurald.hal.memory.pool import HostMemory
+from neurald.hal.memory.private_memory import anonymous
 from neurald.hal.memory.untouched_pages import UntouchedPages
 
 PAGES = 512

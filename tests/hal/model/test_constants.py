@@ -9,7 +9,8 @@ from support.daemon.open_files import open_files
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
-from neurald.hal.memory.pool import ALIGNMENT, HostMemory, Memory, SharedMemory
+from neurald.hal.memory.alignment import ALIGNMENT
+from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
 from neurald.hal.model.constants import seal_constants
 from neurald.hal.model.graph import Location, Operand, Subgraph
 from neurald.hal.model.model import Model

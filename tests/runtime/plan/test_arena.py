@@ -7,8 +7,8 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from neurald.hal.memory.alignment import ALIGNMENT
 from neurald.hal.memory.arena_planner import Lifespan
-from neurald.hal.memory.pool import ALIGNMENT
 from neurald.runtime.plan.arena import plan_arena
 
 

@@ -6,7 +6,7 @@ from support.models.plans import compiled, cpu, only
 from support.models.small import FLOAT, add_model
 
 import neurald as nd
-from neurald.hal.memory.pool import ALIGNMENT
+from neurald.hal.memory.alignment import ALIGNMENT
 from neurald.hal.model.types import FeatureLevel, value_size
 from neurald.runtime.plan.plan import CompoundBody, MemoryPreference, PlanValue, SimpleBody
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from neurald.hal.accounting.account import reserve
 from neurald.hal.errors import OutOfMemory
-from neurald.hal.memory.pool import anonymous, buffer_address
+from neurald.hal.memory.private_memory import anonymous, buffer_address
 
 
 class StepMemory:

@@ -31,7 +31,7 @@ from neurald.drivers.cpu.native.objects.image import LoadedImage, decoded
 from neurald.drivers.cpu.target.processor import MACHINE
 from neurald.hal.digests import DIGEST_BYTES
 from neurald.hal.errors import Error
-from neurald.hal.memory.pool import buffer_address
+from neurald.hal.memory.private_memory import buffer_address
 from neurald.hal.process.memory.mappings import map_anonymous, map_memory, unmap_memory
 
 #: Lie beside this module, by architecture: the digest of the text, and an image.

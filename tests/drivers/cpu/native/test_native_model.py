@@ -27,7 +27,7 @@ from neurald.drivers.cpu.target.routine import ARRAY_ALIGNMENT
 from neurald.drivers.cpu.target.step_sizes import StepSizes
 from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.errors import MissedDeadlineTransient, OpFailed
-from neurald.hal.memory.pool import aligned_zeros
+from neurald.hal.memory.private_memory import aligned_zeros
 
 pytestmark = pytest.mark.quick
 

@@ -17,7 +17,7 @@ from neurald.drivers.cpu.native.thread_pool import process, thread_count
 from neurald.drivers.cpu.target.target import THREADS_VARIABLE
 from neurald.drivers.settings import Settings
 from neurald.hal.errors import BadData
-from neurald.hal.memory.pool import aligned_zeros
+from neurald.hal.memory.private_memory import aligned_zeros
 
 #: Calls of this duration are shared.
 LONG_NS = 1e6

@@ -8,7 +8,7 @@ from support.sweeps import sweep
 
 from neurald.drivers.opencl.runtime import native_loop
 from neurald.drivers.opencl.runtime.native_loop import EncodedArgument, EncodedCommand
-from neurald.hal.memory.pool import aligned_zeros
+from neurald.hal.memory.private_memory import aligned_zeros
 
 
 class FakeOpenCL:

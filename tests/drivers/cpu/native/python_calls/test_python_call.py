@@ -22,7 +22,7 @@ from neurald.drivers.cpu.native.instances.argument_binding import ArgumentBindin
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.native.python_calls import python_call
 from neurald.hal.errors import OpFailed
-from neurald.hal.memory.pool import aligned_zeros
+from neurald.hal.memory.private_memory import aligned_zeros
 
 pytestmark = [
     pytest.mark.quick,
