@@ -154,7 +154,10 @@ def _parts(packed: Array, count: int, bits: int, *, signed: bool) -> Array:
     if not signed:
         return flat
     sign = np.int8(1 << bits - 1)
-    return (flat.view(np.int8) ^ sign) - sign
+    values: Array = flat.view(np.int8)
+    values ^= sign
+    values -= sign
+    return values
 
 
 def _dense(tensor: Tensor, sparsity: Table, packed: Array, dtype: "np.dtype[np.generic]") -> Array:

@@ -30,6 +30,8 @@ from neurald.hal.operations.machinery.call import Array, Call
 #: The largest magnitude of an 8-bit weight or value without its zero point, and of usual biases.
 MAX_WEIGHT: Final = 255
 _MAX_BIAS: Final = 1 << 29
+#: Number of weights whose magnitudes are added up at a time.
+_SUMMED_ELEMENTS: Final = 1 << 15
 #: Number of channels up to which the taps of a line of pixels are joined.
 _FEW_CHANNELS: Final = 8
 #: Maximum number of batches, which have offsets in a table.
@@ -194,10 +196,14 @@ def _expect_exact(
     bound = largest * MAX_WEIGHT * (weights.size // channels) + _MAX_BIAS
     if bound <= MAX_INT32 and (bias is None or -_MAX_BIAS <= bias.min() <= bias.max() <= _MAX_BIAS):
         return
-    added = np.zeros(1, np.int64) if bias is None else np.abs(clamped_bias(bias))
-    wide = np.abs(factors.centred(call, kind, weights))
-    wide = wide.reshape(channels, -1) if is_first_axis else wide.reshape(-1, channels).T
-    if (largest * wide.sum(axis=1, dtype=np.int64) + added > MAX_INT32).any():
+    rows = weights.reshape(channels, -1) if is_first_axis else weights.reshape(-1, channels).T
+    sums = np.zeros(channels, np.int64) if bias is None else np.abs(clamped_bias(bias))
+    # Some channels at a time, which stay in a cache. New pages for all would take longer than that.
+    count = max(1, _SUMMED_ELEMENTS // rows.shape[1])
+    for first in range(0, channels, count):
+        wide = np.abs(factors.centred(call, kind, rows[first : first + count]))
+        sums[first : first + count] += largest * wide.sum(axis=1, dtype=np.int64)
+    if (sums > MAX_INT32).any():
         raise NotBound("sums may exceed 32 bits")
 
 

@@ -20,6 +20,7 @@ from support.cpu.layers import (
 
 import neurald as nd
 from neurald.drivers.cpu.first_tier.layout import tiles_of
+from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.target.target import TARGETS
 from neurald.hal.execution.reference_model import ReferenceModel
 
@@ -112,15 +113,20 @@ def test_fully_connected_layers(target: str, kinds: tuple[nd.OperandType, nd.Ope
         check(build.model(operation, inputs, output, [given]), target)
 
 
-def test_sums_of_more_than_32_bits_have_no_kernel() -> None:
+@pytest.mark.parametrize(("channels", "large"), [(2, 0), (150, 0), (150, 70), (150, 149), (150, None)])
+def test_sums_of_more_than_32_bits_have_no_kernel(channels: int, large: int | None) -> None:
     build = LayerBuilder(0)
     given = build.given(SHORT, (1, 700))
-    weights = build.constant(SIGNED, np.full((2, 700), 127, np.int8), scale=0.005, zero_point=0)
-    bias = build.constant(INT64, np.zeros(2, np.int64), scale=0.0)
-    output = build.operand(SHORT, (1, 2), scale=0.3)
+    stored = np.ones((channels, 700), np.int8)
+    if large is not None:
+        stored[large] = -127
+    weights = build.constant(SIGNED, stored, scale=0.005, zero_point=0)
+    bias = build.constant(INT64, np.zeros(channels, np.int64), scale=0.0)
+    output = build.operand(SHORT, (1, channels), scale=0.3)
     inputs = [given, weights, bias, build.scalar(0), build.scalar(False, nd.OperandType.BOOL)]
     model = build.model(nd.OperationType.TFLITE_FULLY_CONNECTED, inputs, output, [given])
-    assert isinstance(prepared(model, TARGETS_HERE[0]), ReferenceModel)
+    found = prepared(model, TARGETS_HERE[0])
+    assert isinstance(found, ReferenceModel if large is not None else CpuPreparedModel)
 
 
 @pytest.mark.parametrize("kind", [FLOAT, SIGNED], ids=lambda kind: kind.name)
