@@ -117,7 +117,7 @@ def build_graph(
         )
         builder.begin(position)
         try:
-            constants = lengths_of(call, known)
+            constants = lengths_of(call, known.get)
             if constants is None:
                 constants = constant_results(call, main.operands, shapes, known, given, evaluate)
             if constants is not None:

@@ -217,11 +217,13 @@ class OperationList(OperandTable):
         Args:
             definition: the definition of the operation.
             operation: whose shapes are returned.
-            binding: as `definition` has bound it; None to bind it.
+            binding: as `definition` has bound it, if nobody asks why it does not accept it; None
+                to bind it.
 
         Raises:
             BadData: the definition does not accept it.
         """
+        says_why = binding is None
         if binding is None:
             binding = definition.bind(operation, self._operands)
         referenced = self.importer.referenced
@@ -236,22 +238,25 @@ class OperationList(OperandTable):
         except UnknownValue:
             shapes = [self._expected[index] for index in operation.outputs]
         if not _takes_ranks(binding, operation, shapes):
-            self._check_ranks(definition, operation, shapes)
+            self._check_ranks(definition, operation, shapes, says_why=says_why)
         return shapes
 
     def _check_ranks(
-        self, definition: Definition, operation: Operation, shapes: Sequence[Dimensions]
+        self, definition: Definition, operation: Operation, shapes: Sequence[Dimensions], *, says_why: bool
     ) -> None:
         """Checks that some form of the operation accepts its outputs with these dimensions.
 
         Raises:
-            BadData: none does.
+            BadData: none does; why is only said if asked for, which takes longer.
         """
         outputs = {index: self._operands[index] for index in operation.outputs}
         for (index, operand), shape in zip(outputs.items(), shapes, strict=True):
             self._operands[index] = replace(operand, dimensions=shape)
         try:
-            definition.bind(operation, self._operands)
+            if says_why:
+                definition.bind(operation, self._operands)
+            elif definition.bound(operation, self._operands) is None:
+                raise BadData("it does not accept the ranks of its outputs")
         finally:
             for index, operand in outputs.items():
                 self._operands[index] = operand

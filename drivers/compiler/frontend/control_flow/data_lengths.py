@@ -4,7 +4,7 @@ An operation whose shape depends on integers gets an operand of lengths in their
 reads the integers before it (`LengthUpdate`). Lengths that a kernel reads as integers are stored.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, count, product, repeat
 from math import prod
 from types import MappingProxyType
@@ -132,7 +132,7 @@ class DataLengths:
 
     def computes_lengths(self, call: Call) -> bool:
         """Keeps the results of an operation on lengths, if it is one."""
-        results = lengths_of(call, _Values(self._flat.value))
+        results = lengths_of(call, self._flat.value)
         if results is None:
             return False
         outputs = (index for indexes in call.binding.outputs.values() for index in indexes)
@@ -569,22 +569,3 @@ def _solved(length: Extent, part: Any, wanted: int) -> int | None:
     if not factor or isinstance(rest, Extent) or (wanted - rest) % factor:
         return None
     return (wanted - int(rest)) // factor
-
-
-class _Values(Mapping[int, Array]):
-    """The known values of operands."""
-
-    def __init__(self, value: Callable[[int], Array | None]) -> None:
-        self._value = value
-
-    def __getitem__(self, index: int) -> Array:
-        value = self._value(index)
-        if value is None:
-            raise KeyError(index)
-        return value
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(())
-
-    def __len__(self) -> int:
-        return 0

@@ -190,14 +190,15 @@ class _Structurer:
         self._left -= 1
         if self._left < 0:
             raise NotStructured("it is nested too deeply")
+        inputs = [mapping[index] for index in operation.inputs]
+        if operation.type not in CONCATENATIONS:
+            inputs = list(map(self._lengths.realized, inputs))
         moved = replace(
             operation,
-            inputs=tuple(mapping[index] for index in operation.inputs),
-            outputs=tuple(mapping[index] for index in operation.outputs),
+            inputs=tuple(inputs),
+            outputs=tuple([mapping[index] for index in operation.outputs]),
             number=operation_number(graph, position),
         )
-        if operation.type not in CONCATENATIONS:
-            moved = replace(moved, inputs=tuple(self._lengths.realized(each) for each in moved.inputs))
         call = self._flat.call(moved)
         if operation.type in CONTROL_FLOW:
             if operation.type is OperationType.IF:

@@ -56,12 +56,12 @@ _CASTS = frozenset((_T.CAST, _T.TFLITE_CAST))
 _MAX_ELEMENTS = 64
 
 
-def lengths_of(call: Call, known: Mapping[int, Array]) -> Sequence[Array] | None:
+def lengths_of(call: Call, value: Callable[[int], Array | None]) -> Sequence[Array] | None:
     """Returns the results of an operation on extents, as arrays of extents.
 
     Args:
         call: the operation.
-        known: the known values of operands, by index.
+        value: returns the value of an operand if it is known.
 
     Returns:
         None if it does not compute with extents, or if it is not supported.
@@ -70,13 +70,18 @@ def lengths_of(call: Call, known: Mapping[int, Array]) -> Sequence[Array] | None
     if kind is _T.TFLITE_SHAPE:
         shape = call.shape("input")
         return (as_objects(shape),) if any(isinstance(length, Extent) for length in shape) else None
-    indexes = [index for each in call.binding.inputs.values() for index in each]
-    if not all(index in known for index in indexes):
-        return None
-    if not any(known[index].dtype == object for index in indexes):
+    extents: set[int] = set()
+    for indexes in call.binding.inputs.values():
+        for index in indexes:
+            known = value(index)
+            if known is None:
+                return None
+            if known.dtype == object:
+                extents.add(index)
+    if not extents:
         return None
     if kind in _MOVING:
-        if any(known[index].dtype == object for index in _arguments(call)):
+        if not extents.isdisjoint(_arguments(call)):
             return None
         results = DEFINITIONS[kind].reference(call)
     elif kind in _ARITHMETIC and (
