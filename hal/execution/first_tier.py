@@ -12,7 +12,7 @@ class HasFirstTier(Protocol):
     def prepare_first_tier(self, model: Model, options: PrepareOptions) -> PreparedModel | None:
         """Prepares a model at once, for executions until `Device.prepare_model` has compiled it.
 
-        Its integer results have the same bits as those of compiled code.
+        What it computes with integers has the same bits as in compiled code.
 
         Args:
             model: the device supports each of its operations.
