@@ -4,6 +4,7 @@ import numpy as np
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, axis, clamp, constant, load, reduce, select
+from neurald.drivers.compiler.ir.extents.extent import Extent
 from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Shape, Value
@@ -30,6 +31,8 @@ def extreme_indices(builder: Builder, source: Value, dimension: int, how: Reduct
         INT32.
     """
     rank, length = len(source.shape), source.shape[dimension]
+    if not isinstance(length, Extent) and length == 1:
+        return builder.compute(shape, lambda *_: constant(0, Scalar.INT32))
     if dimension == rank - 1 and length:
         compared = source if how is ReductionOp.MAXIMUM else _reversed_order(builder, source)
         return builder.reshape(builder.top_k(compared, 1, prefers_lower_index=True), shape)
@@ -89,7 +92,10 @@ def lower_top(*, prefers_lower_index: bool) -> Lowering:
     def lower(call: Call, builder: Builder) -> tuple[Value, ...]:
         source, (shape, _) = builder.value(call, "input"), output_shapes(call)
         length, last = source.shape[-1], len(source.shape) - 1
-        indexes = builder.top_k(source, shape[-1], prefers_lower_index=prefers_lower_index)
+        if not isinstance(length, Extent) and length == shape[-1] == 1:
+            indexes = builder.compute(shape, lambda *_: constant(0, Scalar.INT32))
+        else:
+            indexes = builder.top_k(source, shape[-1], prefers_lower_index=prefers_lower_index)
         indices_type = Scalar.of(call.operand("indices").type.dtype)
 
         def value(*at: Expression) -> Expression:

@@ -9,9 +9,8 @@ Long rows are scanned twice. First a row is divided into more blocks than elemen
 that many blocks contain an element that reaches a *bound*, no smaller element can be among the
 wanted ones. In the second pass few elements reach the bound, whatever their order.
 
-Of short rows of which all elements are wanted, the marks need no heap: each is stored at its rank,
-the number of larger marks. Long rows of which many elements are wanted are sorted instead
-(`sorted_top_k.py`).
+The elements of short rows are ranked instead (`ranked_top_k.py`), and long rows of which many
+elements are wanted are sorted (`sorted_top_k.py`).
 """
 
 import math
@@ -27,7 +26,7 @@ from neurald.drivers.cpu.kernels.common.addressing import address, multiple, tot
 from neurald.drivers.cpu.kernels.common.function import cost_ns, function_text
 from neurald.drivers.cpu.kernels.common.horizontal import horizontal_sum
 from neurald.drivers.cpu.kernels.common.work_items import each_work_item
-from neurald.drivers.cpu.kernels.row_wise import sorted_top_k
+from neurald.drivers.cpu.kernels.row_wise import ranked_top_k, sorted_top_k
 from neurald.drivers.cpu.kernels.row_wise.sort_keys import key_bits, keys_at
 from neurald.drivers.cpu.target.routine import NAME, Routine
 from neurald.drivers.cpu.target.target import Target
@@ -41,8 +40,6 @@ _MIN_BLOCK_ELEMENTS = 4
 _MAX_COUNTED = 256
 #: Cycles per heap level of a processed element, and per element.
 _LEVEL_CYCLES, _ELEMENT_CYCLES = 4.0, 0.5
-#: Cycles of an element whose rank is counted without a heap, and for each vector of marks.
-_RANK_CYCLES, _RANK_VECTOR_CYCLES = 12.0, 2.0
 
 
 def routine(kernel: Kernel, node: TopK, target: Target) -> Routine:
@@ -58,14 +55,13 @@ def routine(kernel: Kernel, node: TopK, target: Target) -> Routine:
     few, many = max(1, estimate(count)), estimate(length)
     looked_at = min(many, few * (1 + math.log(many / few)))
     steps = (looked_at + few) * _LEVEL_CYCLES * math.log2(few + 1) + many * _ELEMENT_CYCLES
+    if ranked_top_k.cycles(node, target) < min(steps, sorted_top_k.cycles(node)):
+        return ranked_top_k.routine(kernel, node, target)
+    if sorted_top_k.cycles(node) < steps:
+        return sorted_top_k.routine(kernel, node, target)
     arguments = arguments_of(kernel)
     code = Instructions(parameter_names(arguments))
     writer = _TopKWriter(kernel, node, target, code)
-    if writer.ranks_all:
-        vectors = -(-many // target.lanes(writer.mark_bits // 8))
-        steps = many * (_RANK_CYCLES + vectors * _RANK_VECTOR_CYCLES)
-    if sorted_top_k.cycles(node) < steps:
-        return sorted_top_k.routine(kernel, node, target)
     writer.write()
     rows = writer.rows
     return Routine(
@@ -168,12 +164,6 @@ class _TopKWriter:
             else:
                 self._end(position[:-1], count)
 
-    @property
-    def ranks_all(self) -> bool:
-        """True if a row has only wanted elements, which are counted and need no heap."""
-        length, count = self.lengths
-        return self._counts and not isinstance(length, Extent) and count == length
-
     def _begin(self, source: str) -> None:
         """Builds the heap from the first elements."""
         code, (_, count) = self._code, self.lengths
@@ -181,8 +171,6 @@ class _TopKWriter:
             code.effect(
                 f"store {self._mark} {self._mark_at(source, loop.index)}, ptr {self._slot(loop.index)}"
             )
-        if self.ranks_all:
-            return
         with code.loop("0", str(count // 2), may_be_empty=True) as loop:
             hole = code.value(f"sub i64 {count // 2 - 1}, {loop.index}")
             mark = code.fresh(f"load {self._mark}, ptr {self._slot(hole)}")

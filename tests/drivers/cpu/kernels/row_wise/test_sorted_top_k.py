@@ -45,5 +45,5 @@ def test_rows_are_sorted_if_many_elements_are_wanted() -> None:
     assert "sorted" in _label(1000, 500, Scalar.FLOAT32)
     assert "sorted" not in _label(1000, 10, Scalar.FLOAT32)
     # Bytes have one digit, long integers eight.
-    assert "sorted" in _label(64, 32, Scalar.INT8)
-    assert "sorted" not in _label(64, 32, Scalar.INT64)
+    assert "sorted" in _label(70, 35, Scalar.INT8)
+    assert "sorted" not in _label(70, 35, Scalar.INT64)

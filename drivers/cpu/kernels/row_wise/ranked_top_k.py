@@ -1,0 +1,150 @@
+"""Top-k of short rows: the rank of each element, which is the number of elements that precede it.
+
+A row is in registers, as keys, see `sort_keys`. Each key is compared with all of them, and the
+results become bits of a number. Its ones are counted without those of equal elements that follow.
+That takes the same time whatever the order of the elements, no branch, and no sum over lanes.
+"""
+
+import math
+from typing import Final
+
+from neurald.drivers.compiler.ir.extents.extent import Extent
+from neurald.drivers.compiler.ir.graph import TopK
+from neurald.drivers.compiler.ir.kernel import Kernel
+from neurald.drivers.cpu.codegen.epilogue import arguments_of, epilogue, parameter_names, pointer_names
+from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.emit.vector import Vector
+from neurald.drivers.cpu.kernels.common.addressing import address, multiple, total
+from neurald.drivers.cpu.kernels.common.function import cost_ns, function_text
+from neurald.drivers.cpu.kernels.common.work_items import each_work_item
+from neurald.drivers.cpu.kernels.row_wise.sort_keys import key_bits, keys_at
+from neurald.drivers.cpu.target.routine import Routine
+from neurald.drivers.cpu.target.target import Target
+
+#: Bits of the number that has the results of comparisons, and maximum length of a row.
+_BITS: Final = 64
+#: Size of the index of an element.
+_INDEX_BYTES: Final = 4
+#: Cycles of a row, of each element, and of each vector that it is compared with.
+_ROW_CYCLES, _ELEMENT_CYCLES, _VECTOR_CYCLES = 10.0, 2.0, 2.0
+
+
+def cycles(node: TopK, target: Target) -> float:
+    """Returns the cycles that a row takes; infinity if it is too long or has an open length."""
+    length, count = node.input.shape[-1], node.output.shape[-1]
+    if isinstance(length, Extent) or isinstance(count, Extent) or length > _BITS:
+        return math.inf
+    vectors = -(-length // target.lanes(key_bits(node.input.type) // 8))
+    return _ROW_CYCLES + length * (_ELEMENT_CYCLES + vectors * _VECTOR_CYCLES)
+
+
+def routine(kernel: Kernel, node: TopK, target: Target) -> Routine:
+    """Returns the routine of a kernel; see `top_k.routine`."""
+    arguments = arguments_of(kernel)
+    code = Instructions(parameter_names(arguments))
+    writer = _RankWriter(kernel, node, target, code)
+    writer.write()
+    rows = math.prod(node.output.shape[:-1])
+    return Routine(
+        text=function_text(code, arguments),
+        arguments=arguments,
+        work_items=rows,
+        cost_ns=cost_ns(rows * cycles(node, target), arguments),
+        declarations=frozenset(code.declarations),
+        scratch_bytes=writer.scratch_bytes,
+        label=f"the largest {node.output.shape[-1]} of {node.input.shape[-1]}, ranked",
+        operations=kernel.operations,
+    )
+
+
+class _RankWriter:
+    """Writes a function that ranks the elements of rows; a work item is a row."""
+
+    def __init__(self, kernel: Kernel, node: TopK, target: Target, code: Instructions) -> None:
+        self._kernel, self._node, self._target, self._code = kernel, node, target, code
+        self._kind, self._length = node.input.type, node.input.shape[-1]
+        self._key = f"i{key_bits(self._kind)}"
+        self._pointers = pointer_names(arguments_of(kernel))
+        most = min(self._length, target.lanes(key_bits(self._kind) // 8))
+        self._v = Vector(code, target, 1 << (most.bit_length() - 1))
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Size of the keys of a row and of the indices of ranked elements."""
+        return self._indices_begin + self._length * _INDEX_BYTES
+
+    @property
+    def _indices_begin(self) -> int:
+        return self._length * key_bits(self._kind) // 8
+
+    def write(self) -> None:
+        """Writes the instructions for the range of work items."""
+        code, outer, count = self._code, self._node.output.shape[:-1], self._node.output.shape[-1]
+        with each_work_item(code, (*outer, 1)) as (position, _):
+            terms = (multiple(code, at, math.prod(outer[d + 1 :])) for d, at in enumerate(position[:-1]))
+            row = multiple(code, total(code, *terms, "0"), self._length * self._kind.size_bytes)
+            keys = self._keys(address(code, self._pointers[self._node.input], row))
+            with code.loop("0", str(self._length)) as each:
+                rank = self._rank(keys, each.index)
+                index = code.value(f"trunc i64 {each.index} to i32")
+                if count == self._length:
+                    self._store(index, (*position[:-1], rank))
+                else:
+                    code.effect(f"store i32 {index}, ptr {self._index_at(rank)}")
+            if count < self._length:
+                with code.loop("0", str(count)) as each:
+                    index = code.fresh(f"load i32, ptr {self._index_at(each.index)}")
+                    self._store(index, (*position[:-1], each.index))
+
+    def _store(self, index: str, at: tuple[str, ...]) -> None:
+        epilogue(self._kernel, self._target, self._code, index, at, 1, pointers=self._pointers)
+
+    def _keys(self, source: str) -> dict[int, str]:
+        """Returns the vectors of keys of a row by their starts, and stores the keys.
+
+        The last vector ends with the row.
+        """
+        code, v, found = self._code, self._v, {}
+        for first in range(0, self._length, v.lanes):
+            begin = min(first, self._length - v.lanes)
+            keys = found[begin] = keys_at(v, self._kind, source, str(begin))
+            code.effect(
+                f"store {v.type(self._key)} {keys}, ptr {self._key_at(str(begin))}, align {self._key_bytes}"
+            )
+        return found
+
+    def _rank(self, keys: dict[int, str], index: str) -> str:
+        """Returns the number of elements that precede the one at an index."""
+        code, v = self._code, self._v
+        own = v.splat(self._key, code.fresh(f"load {self._key}, ptr {self._key_at(index)}"))
+        above, reaching = (self._bits(keys, own, condition) for condition in ("sgt", "sge"))
+        # Those with a lower index; or those with a higher one, which are the other ones and itself.
+        equals = code.value(f"shl i64 -1, {index}")
+        if self._node.prefers_lower_index:
+            equals = code.value(f"xor i64 {equals}, -1")
+        else:
+            equals = code.value(f"shl i64 {equals}, 1")
+        preceding = code.value(f"or i64 {above}, {code.value(f'and i64 {reaching}, {equals}')}")
+        code.declarations.add("declare i64 @llvm.ctpop.i64(i64)")
+        return code.value(f"call i64 @llvm.ctpop.i64(i64 {preceding})")
+
+    def _bits(self, keys: dict[int, str], own: str, condition: str) -> str:
+        """Returns a number with a bit for each element, set if it compares so with a key."""
+        code, v, found = self._code, self._v, "0"
+        for begin, each in keys.items():
+            holds = v.compare(condition, self._key, each, own)
+            bits = holds if v.lanes == 1 else code.value(f"bitcast {v.type('i1')} {holds} to i{v.lanes}")
+            wide = bits if v.lanes == _BITS else code.value(f"zext i{v.lanes} {bits} to i64")
+            found = code.value(f"or i64 {found}, {code.value(f'shl i64 {wide}, {begin}')}")
+        return found
+
+    @property
+    def _key_bytes(self) -> int:
+        return key_bits(self._kind) // 8
+
+    def _key_at(self, index: str) -> str:
+        return self._code.fresh(f"getelementptr {self._key}, ptr %scratch, i64 {index}")
+
+    def _index_at(self, rank: str) -> str:
+        indices = address(self._code, "%scratch", str(self._indices_begin))
+        return self._code.fresh(f"getelementptr i32, ptr {indices}, i64 {rank}")
