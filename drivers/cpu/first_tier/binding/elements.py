@@ -37,6 +37,7 @@ from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.arithmetic.fixed_point import quantize_multiplier, single_ratio
 from neurald.hal.operations.arithmetic.quantized import quantized_limits
 from neurald.hal.operations.machinery.call import Call
+from neurald.hal.records import replace
 
 _WORD, _BOOL = OperandType.TENSOR_INT32, OperandType.TENSOR_BOOL8
 
@@ -121,6 +122,8 @@ _COMPARED: Final = {
 _OF_WORDS: Final = frozenset(
     ("add", "subtract", "multiply", "maximum", "minimum", "floor_divide", "remainder")
 )
+#: Functions of 32-bit integers only.
+_OF_SHORT_WORDS: Final = frozenset(("divide", "squared_difference"))
 _OF_ONE_WORD: Final = frozenset(("absolute", "negative", "square", "sign"))
 #: The names of integers in the names of functions.
 _INTEGERS: Final = {_WORD: "word", OperandType.TENSOR_INT64: "long"}
@@ -131,6 +134,35 @@ _CAST: Final = {
     _WORD: "int32",
     OperandType.TENSOR_INT64: "int64",
     _BOOL: "bool",
+    OperandType.TENSOR_FLOAT16: "float16",
+    OperandType.TENSOR_FLOAT64: "float64",
+    SIGNED: "int8",
+    UNSIGNED: "uint8",
+    SHORT: "int16",
+    OperandType.TENSOR_QUANT16_ASYMM: "uint16",
+    OperandType.TENSOR_UINT32: "uint32",
+}
+#: Types between which CAST of Android has kernels, too.
+_EARLY_CASTS: Final = frozenset(("float32", "int32", "int64", "bool"))
+#: Pairs of types that have kernels, apart from those with results that NaN does not have.
+_CASTS: Final = frozenset(
+    (
+        *((source, target) for source in _EARLY_CASTS for target in _EARLY_CASTS if source != target),
+        *(
+            (source, target)
+            for source in ("int8", "uint8", "int16", "uint16", "uint32")
+            for target in ("float32", "int32", "int64")
+        ),
+        *((source, target) for source in ("int32", "int64") for target in ("int8", "int16")),
+        *(pair for each in ("float16", "float64") for pair in (("float32", each), (each, "float32"))),
+    )
+)
+#: Pairs of types of the same size, of which one becomes the other by copying.
+_SAME_BITS: Final = ({"int8", "uint8"}, {"int16", "uint16"}, {"int32", "uint32"})
+#: Type → another type that has all its numbers, and conversions to more types.
+_WITH_ALL: Final = {
+    **dict.fromkeys(("int8", "uint8", "int16", "uint16", "bool"), "int32"),
+    "float16": "float32",
 }
 
 
@@ -251,16 +283,8 @@ def _by_table(scope: BindingScope, call: Call, name: str) -> list[BoundCall]:
         *((each.type, each.scale, each.zero_point) for each in (operand, output)),
         others,
     )
-    count = count_of(call, name)
-    return [
-        BoundCall(
-            function="first_lookup_short" if is_short else "first_lookup",
-            arguments=(call.index("output"), index, scope.shared(key, make)),
-            words=(count,),
-            work_items=-(-count // BLOCK),
-            cost_ns=count / ELEMENTS_PER_NS / 2,
-        )
-    ]
+    function = "lookup_short" if is_short else "lookup"
+    return [_lookup(call.index("output"), index, function, scope.shared(key, make), count_of(call, name))]
 
 
 def bind_binary(scope: BindingScope, call: Call) -> list[BoundCall]:
@@ -269,12 +293,13 @@ def bind_binary(scope: BindingScope, call: Call) -> list[BoundCall]:
     operands, output = [call.operand(name) for name in (one, other)], call.operand("output")
     function, kinds = _BINARY[call.binding.type.name], {each.type for each in operands}
     messages: tuple[str, ...] = ()
-    if function in ("floor_divide", "remainder"):
+    if function in ("floor_divide", "remainder") or (function == "divide" and output.type is _WORD):
         messages = (f"{call.name(other)} contains 0; non-zero divisors are expected",)
     if kinds == {FLOAT} and output.type is FLOAT:
         function = _OF_FLOATS.get(call.binding.type.name, function)
         return element_call(scope, call, function, (one, other), limits(call), messages=messages)
-    if kinds == {output.type} and output.type in _INTEGERS and function in _OF_WORDS:
+    functions = _OF_WORDS | _OF_SHORT_WORDS if output.type is _WORD else _OF_WORDS
+    if kinds == {output.type} and output.type in _INTEGERS and function in functions:
         if "activation" in call.binding.inputs and call.activation:
             raise NotBound("the activation has no kernel for integers")
         name = f"{function}_{_INTEGERS[output.type]}"
@@ -381,12 +406,51 @@ def _addends(scope: BindingScope, operand: Operand, shift: int, unit: float, sig
 
 
 def bind_comparison(scope: BindingScope, call: Call) -> list[BoundCall]:
-    """Binds comparisons of floats and of integers."""
-    suffix = {FLOAT: "float", **_INTEGERS}.get(call.operand("input1").type)
+    """Binds comparisons of floats, of integers, of truth values, and of bytes as in TFLite."""
+    name, kind = _COMPARED[call.binding.type.name.removeprefix("TFLITE_")], call.operand("input1").type
+    if kind is _BOOL and name in ("equal", "differs"):
+        return element_call(scope, call, f"{name}_bool", ("input1", "input2"))
+    if kind in BYTES and call.binding.type.name.startswith("TFLITE_"):
+        return _of_compared_bytes(scope, call, name)
+    suffix = {FLOAT: "float", **_INTEGERS}.get(kind)
     if suffix is None:
         raise NotBound("the type has no kernel")
-    name = _COMPARED[call.binding.type.name.removeprefix("TFLITE_")]
     return element_call(scope, call, f"{name}_{suffix}", ("input1", "input2"))
+
+
+def _of_compared_bytes(scope: BindingScope, call: Call, name: str) -> list[BoundCall]:
+    """Binds a comparison of bytes, as one of the integers that tables have for them."""
+    from neurald.hal.operations.tflite.elementwise.comparison import comparable
+
+    calls, given = [], []
+    for each in ("input1", "input2"):
+        operand, count = call.operand(each), count_of(call, each)
+        if operand.type not in BYTES:
+            raise NotBound("the types have no kernel")
+
+        def make(operand: Operand = operand) -> BoundConstant:
+            values = np.arange(256, dtype=np.uint8).view(operand.type.dtype)
+            return BoundConstant.of(comparable(operand, values).astype(np.int32))
+
+        key = "comparable", operand.type, operand.scale, operand.zero_point
+        given.append(BoundTemporary(size_bytes=max(1, 4 * count)))
+        if count:
+            calls.append(_lookup(given[-1], call.index(each), "lookup_word", scope.shared(key, make), count))
+    compared = element_call(scope, call, f"{name}_word", ("input1", "input2"))
+    return [*calls, *(replace(each, arguments=(each.arguments[0], *given)) for each in compared)]
+
+
+def _lookup(
+    output: int | BoundTemporary, given: int, function: str, table: BoundConstant, count: int
+) -> BoundCall:
+    """Returns the call that takes results from a table."""
+    return BoundCall(
+        function=f"first_{function}",
+        arguments=(output, given, table),
+        words=(count,),
+        work_items=-(-count // BLOCK),
+        cost_ns=count / ELEMENTS_PER_NS / 2,
+    )
 
 
 def bind_logic(scope: BindingScope, call: Call) -> list[BoundCall]:
@@ -434,22 +498,49 @@ def bind_selection(scope: BindingScope, call: Call) -> list[BoundCall]:
 
 
 def bind_cast(scope: BindingScope, call: Call) -> list[BoundCall]:
-    """Binds CAST between numbers."""
+    """Binds CAST between numbers, directly or by way of another type that has all of them."""
     operand, output = call.operand("input"), call.operand("output")
-    if operand.type is OperandType.TENSOR_FLOAT16 and output.type is FLOAT:
-        return element_call(scope, call, "cast_float16_float32", ("input",))
     if operand.type not in _CAST or output.type not in _CAST:
         raise NotBound("the types have no kernel")
-    if operand.type is output.type:
-        from neurald.drivers.cpu.first_tier.binding.movement.views import bind_copy
-
-        return bind_copy(scope, call)
     source, target = _CAST[operand.type], _CAST[output.type]
-    is_or_largest = (
-        call.binding.type is OperationType.TFLITE_CAST and operand.type is FLOAT and output.type is not _BOOL
-    )
-    name = f"cast_or_largest_{target}" if is_or_largest else f"cast_{source}_{target}"
-    return element_call(scope, call, name, ("input",))
+    is_tflite = call.binding.type is OperationType.TFLITE_CAST
+    if source == target or (is_tflite and {source, target} in _SAME_BITS):
+        from neurald.drivers.cpu.first_tier.binding.movement.moving_calls import copying_call
+
+        size = count_of(call, "input") * output.type.dtype.itemsize
+        return [copying_call(call.index("output"), call.index("input"), size)]
+    direct = _casting(source, target, is_tflite=is_tflite)
+    if direct is not None:
+        return element_call(scope, call, direct, ("input",))
+    between = _WITH_ALL.get(source, "")
+    if between == "int32" and target.startswith("float"):
+        between = "float32"
+    first, second = (_casting(*pair, is_tflite=is_tflite) for pair in ((source, between), (between, target)))
+    if first is None or second is None:
+        raise NotBound("the types have no kernel")
+    itemsize = np.dtype(between).itemsize
+    numbers = BoundTemporary(size_bytes=max(1, itemsize * count_of(call, "input")))
+    one, other = (element_call(scope, call, function, ("input",)) for function in (first, second))
+    return [
+        *(replace(each, arguments=(numbers, *each.arguments[1:])) for each in one),
+        *(replace(each, arguments=(each.arguments[0], numbers)) for each in other),
+    ]
+
+
+def _casting(source: str, target: str, *, is_tflite: bool) -> str | None:
+    """Returns the kernel that converts between two types, without its prefix; None without one."""
+    is_short = not (_EARLY_CASTS.issuperset((source, target)) or source == "float16")
+    if is_short and not is_tflite:
+        # They saturate.
+        return None
+    if source == "float32" and target.startswith(("int", "uint")) and is_tflite:
+        return f"cast_or_largest_{target}"
+    if not source.startswith("float"):
+        # Integers wrap around, so that those of a size have the same bits.
+        target = target.removeprefix("u")
+    if source == "uint32" and target not in ("float32", "int64"):
+        source = "int32"
+    return f"cast_{source}_{target}" if (source, target) in _CASTS else None
 
 
 def bind_quantize(scope: BindingScope, call: Call) -> list[BoundCall]:

@@ -48,6 +48,7 @@ from neurald.drivers.cpu.target.target import Target
 Function = Callable[..., Expression]
 
 _FLOAT, _WORD, _BOOL, _LONG = Scalar.FLOAT32, Scalar.INT32, Scalar.BOOL, Scalar.INT64
+_SHORT_INTEGERS: Final = (Scalar.INT8, Scalar.UINT8, Scalar.INT16, Scalar.UINT16)
 _POINTERS: Final = ("input", "other", "third")
 
 
@@ -153,6 +154,10 @@ _FUNCTIONS: Final[Mapping[str, _Elementwise]] = {
         )
         for suffix, kind in (("word", _WORD), ("long", _LONG))
     },
+    "divide_word": _Elementwise(
+        operands=(_WORD, _WORD), function=lambda x, y: apply(Op.TRUNCATE_DIVIDE, x, y), divides=True
+    ),
+    "squared_difference_word": _Elementwise(operands=(_WORD, _WORD), function=lambda x, y: (x - y) * (x - y)),
     **{
         f"{name}_word": _Elementwise(operands=(_WORD,), function=function)
         for name, function in (
@@ -174,6 +179,8 @@ _FUNCTIONS: Final[Mapping[str, _Elementwise]] = {
         )
         for suffix, kind in (("float", _FLOAT), ("word", _WORD), ("long", _LONG))
     },
+    "equal_bool": _Elementwise(operands=(_BOOL, _BOOL), function=lambda x, y: x.equals(y)),
+    "differs_bool": _Elementwise(operands=(_BOOL, _BOOL), function=lambda x, y: x.differs(y)),
     "and": _Elementwise(operands=(_BOOL, _BOOL), function=lambda x, y: x & y),
     "or": _Elementwise(operands=(_BOOL, _BOOL), function=lambda x, y: x | y),
     "not": _Elementwise(operands=(_BOOL,), function=lambda x: ~x),
@@ -205,6 +212,13 @@ _FUNCTIONS: Final[Mapping[str, _Elementwise]] = {
             (_WORD, (_BOOL, _FLOAT, _LONG)),
             (_LONG, (_BOOL, _FLOAT, _WORD)),
             (_BOOL, (_FLOAT, _WORD, _LONG)),
+            *((kind, (_FLOAT, _WORD, _LONG)) for kind in (*_SHORT_INTEGERS, Scalar.UINT32)),
+            # Integers of a size have the same bits.
+            (_WORD, (Scalar.INT8, Scalar.INT16)),
+            (_LONG, (Scalar.INT8, Scalar.INT16)),
+            (_FLOAT, (Scalar.FLOAT16, Scalar.FLOAT64)),
+            (Scalar.FLOAT16, (_FLOAT,)),
+            (Scalar.FLOAT64, (_FLOAT,)),
         )
         for target in targets
     },
@@ -216,9 +230,8 @@ _FUNCTIONS: Final[Mapping[str, _Elementwise]] = {
                 apply(Op.IS_NAN, x), int(np.iinfo(target.dtype.name).max), x.to(target)
             ),
         )
-        for target in (_WORD, _LONG)
+        for target in (_WORD, _LONG, *_SHORT_INTEGERS, Scalar.UINT32)
     },
-    "cast_float16_float32": _Elementwise(operands=(Scalar.FLOAT16,), function=lambda x: x.to(_FLOAT)),
     **{
         f"{name}_{sign}": _Elementwise(operands=(kind, kind), function=function)
         for sign, kind in (("signed", Scalar.INT8), ("unsigned", Scalar.UINT8), ("short", Scalar.INT16))
@@ -233,6 +246,7 @@ def element_units(target: Target) -> list[Unit]:
         *(_function(target, name, each) for name, each in _FUNCTIONS.items()),
         _lookup(target, "lookup", "i8"),
         _lookup(target, "lookup_short", "i16"),
+        _lookup(target, "lookup_word", "i8", "i32"),
         *(_of_bytes(target, name) for name in ("sum", "product", "square")),
         *(_of_shorts(target, name) for name in ("sum", "difference", "product")),
         *(_quantize(target, *each) for each in (("signed", "i8"), ("unsigned", "i8"), ("short", "i16"))),
@@ -298,10 +312,15 @@ def curve(v: Vector, op: Op, value: str) -> str:
     return _evaluated(v, apply(op, leaf), {leaf: value})
 
 
-def _lookup(target: Target, name: str, element: str) -> Unit:
+def _lookup(target: Target, name: str, element: str, result: str = "") -> Unit:
     """Writes a function of bytes, given by its 256 results, or of 16-bit integers, given by 65,536.
 
     Words: elements. A work item is a block of them.
+
+    Args:
+        target: the target of the code.
+        name: the name of the function without its prefix.
+        element, result: the types of elements and of results; by default the same.
     """
     kernel = KernelWriter(target, f"first_{name}", ("out", "input", "lookup"))
     code = kernel.code
@@ -309,8 +328,8 @@ def _lookup(target: Target, name: str, element: str) -> Unit:
     with code.loop(first, last, may_be_empty=True) as loop:
         value = kernel.element(kernel.single, element, "%input", loop.index)
         entry = code.value(f"zext {element} {value} to i64")
-        found = kernel.element(kernel.single, element, "%lookup", entry)
-        store(kernel.single, element, found, "%out", loop.index)
+        found = kernel.element(kernel.single, result or element, "%lookup", entry)
+        store(kernel.single, result or element, found, "%out", loop.index)
     return kernel.unit()
 
 

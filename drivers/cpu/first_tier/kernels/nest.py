@@ -99,7 +99,15 @@ def write_movement(kernel: KernelWriter, element: str, moved: Sequence[str] = ("
     is_dense = kernel.single.binary(
         "and", "i1", *(kernel.single.compare("eq", "i64", step, "1") for step in steps)
     )
-    is_other = kernel.single.binary("xor", "i1", is_dense, "true")
+    is_reversed = kernel.single.binary(
+        "and",
+        "i1",
+        kernel.single.compare("eq", "i64", steps[0], "1"),
+        kernel.single.compare("eq", "i64", steps[1], "-1"),
+    )
+    is_other = kernel.single.binary(
+        "xor", "i1", kernel.single.binary("or", "i1", is_dense, is_reversed), "true"
+    )
     with kernel.each_item() as item:
         starts = _starts(kernel, item, 2)
         with code.loop("0", middle) as line:
@@ -115,10 +123,22 @@ def write_movement(kernel: KernelWriter, element: str, moved: Sequence[str] = ("
                 value = kernel.element(v, element, "%input", kernel.sum(source, index))
                 store(v, element, value, "%out", kernel.sum(target, index))
 
+            def write_reversed(v: Vector, index: str, target: str = target, source: str = source) -> None:
+                last = kernel.difference(source, kernel.sum(index, str(v.lanes - 1)))
+                value = kernel.element(v, element, "%input", last)
+                if v.lanes > 1:
+                    kind, order = v.type(element), ", ".join(f"i32 {n}" for n in reversed(range(v.lanes)))
+                    value = code.value(
+                        f"shufflevector {kind} {value}, {kind} poison, <{v.lanes} x i32> <{order}>"
+                    )
+                store(v, element, value, "%out", kernel.sum(target, index))
+
             number = kernel.product(kernel.sum(kernel.product(item, middle), line.index), inner)
             length = kernel.least(inner, kernel.difference(kernel.word(0), number))
             with code.when(is_dense):
                 kernel.each_element(v, "0", length, write)
+            with code.when(is_reversed):
+                kernel.each_element(v, "0", length, write_reversed)
             with code.when(is_other), code.loop("0", length, may_be_empty=True) as each:
                 at = kernel.sum(source, kernel.product(each.index, steps[1]))
                 value = kernel.element(kernel.single, element, "%input", at)

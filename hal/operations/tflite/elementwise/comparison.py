@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from neurald.hal.errors import BadData
+from neurald.hal.model.graph import Operand
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import OperandType
@@ -50,8 +51,8 @@ def is_compared_by_scale(call: Call) -> bool:
     return is_quantized(operand) and (not is_int16 or call.binding.type in _SCALES_INT16)
 
 
-def _comparable(call: Call, name: str) -> Array:
-    operand, values = call.operand(name), call.array(name)
+def comparable(operand: Operand, values: Array) -> Array:
+    """Returns the integers by which numbers of an operand are compared."""
     precise = (values.astype(np.int64) - operand.zero_point) << PRECISION_BITS
     return multiply(precise, *quantize_multiplier(operand.scale))
 
@@ -66,8 +67,11 @@ def _compare(
     """Defines a comparison of values of one of the types."""
 
     def reference(call: Call) -> tuple[Array, ...]:
-        read = _comparable if is_compared_by_scale(call) else Call.array
-        return (np.asarray(function(read(call, "input1"), read(call, "input2"))),)
+        first, second = call.array("input1"), call.array("input2")
+        if is_compared_by_scale(call):
+            first = comparable(call.operand("input1"), first)
+            second = comparable(call.operand("input2"), second)
+        return (np.asarray(function(first, second)),)
 
     return Definition(
         type=operation_type,

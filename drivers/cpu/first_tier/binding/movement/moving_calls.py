@@ -24,6 +24,9 @@ _INDEX_WORDS: Final = {OperandType.TENSOR_INT32: 1, OperandType.TENSOR_INT64: 2}
 #: Estimated time of a run, and elements that it moves per nanosecond.
 _RUN_NS: Final = 2.0
 ELEMENTS_PER_NS: Final = 4
+#: Size of the largest element, and of the longest lines whose elements are joined to larger ones.
+MAX_ELEMENT_BYTES: Final = 8
+_MAX_JOINED_BYTES: Final = 32
 #: Estimated bytes that a copy moves per nanosecond.
 _BYTES_PER_NS: Final = 32
 
@@ -67,6 +70,16 @@ def moving_call(
         raise NotBound("the type has no kernel")
     if count is None:
         loops = merged_loops(shape, (output_strides, strides))
+        factor = _joined(loops, itemsize, output_start, start)
+        if factor > 1:
+            return moving_call(
+                output,
+                given,
+                itemsize * factor,
+                *_of_joined(loops, factor),
+                output_start // factor,
+                start // factor,
+            )
         transposed = _transposing_call(output, given, itemsize, loops, output_start, start)
         if transposed is not None:
             return transposed
@@ -78,6 +91,29 @@ def moving_call(
         work_items=work_items,
         cost_ns=math.prod(shape) / ELEMENTS_PER_NS,
     )
+
+
+def _joined(loops: Sequence[Loop], itemsize: int, output_start: int, start: int) -> int:
+    """Returns how many neighbours of short lines can be moved as one element.
+
+    Args:
+        loops: over the elements; the inner one is a line.
+        itemsize, output_start, start: see `moving_call`.
+    """
+    if not loops or loops[-1][1] != (1, 1) or loops[-1][0] * itemsize > _MAX_JOINED_BYTES:
+        return 1
+    steps = [step for _, steps in loops[:-1] for step in steps]
+    common = math.gcd(loops[-1][0], output_start, start, *steps)
+    # The largest power of two among its divisors.
+    return min(common & -common, MAX_ELEMENT_BYTES // itemsize)
+
+
+def _of_joined(loops: Sequence[Loop], factor: int) -> tuple[Shape, list[int], list[int]]:
+    """Returns the shape and the strides of the output and the input for joined elements."""
+    length = loops[-1][0] // factor
+    shape = (*(each for each, _ in loops[:-1]), length)
+    outer = [[steps[number] // factor for _, steps in loops[:-1]] for number in range(2)]
+    return shape, [*outer[0], 1], [*outer[1], 1]
 
 
 def _transposing_call(

@@ -7,12 +7,14 @@ from typing import Final
 import numpy as np
 
 from neurald.drivers.cpu.first_tier.binding.scope import (
+    BYTES,
     ELEMENTS_PER_NS,
     FLOAT,
     SIGNED,
     Bind,
     BindingScope,
     output_shape,
+    sign_of,
 )
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, NotBound
 from neurald.hal.model.operation_type import OperationType
@@ -26,19 +28,19 @@ _PIXELS: Final = 4
 
 
 def bind_bilinear(scope: BindingScope, call: Call) -> list[BoundCall]:
-    """Binds RESIZE_BILINEAR of floats, and of signed bytes with TFLite's weights."""
+    """Binds RESIZE_BILINEAR of floats, and of bytes as in TFLite."""
     kind = call.operand("input").type
     is_tflite = call.binding.type is OperationType.TFLITE_RESIZE_BILINEAR
     if (
         is_nchw(call)
         or call.operand("output").type is not kind
-        or not (kind is FLOAT or (is_tflite and kind is SIGNED))
+        or not (kind is FLOAT or (is_tflite and kind in BYTES))
     ):
         raise NotBound("the layout is NCHW, or the types have no kernel")
-    if kind is FLOAT:
-        from neurald.hal.operations.movement.resizing import neighbours
-    else:
+    if kind is SIGNED:
         from neurald.hal.operations.tflite.movement.resizing import fixed_point_neighbours as neighbours
+    else:
+        from neurald.hal.operations.movement.resizing import neighbours
 
     (images, height, width, channels), shape = call.shape("input"), output_shape(call)
     positions = math.prod(shape[:3])
@@ -54,12 +56,12 @@ def bind_bilinear(scope: BindingScope, call: Call) -> list[BoundCall]:
             pixels = first + (row * width)[:, None] + column
             target[..., number] = pixels * channels
 
-    weights = np.empty((images, *shape[1:3], 2), np.float32 if kind is FLOAT else np.int32)
+    weights = np.empty((images, *shape[1:3], 2), np.int32 if kind is SIGNED else np.float32)
     weights[..., 0], weights[..., 1] = below[:, None], beside
     table = BoundConstant(dtype=np.dtype(np.int32), shape=(images, *shape[1:3], _PIXELS), fill=fill)
     return [
         BoundCall(
-            function=f"first_bilinear_{'float' if kind is FLOAT else 'signed'}",
+            function=f"first_bilinear_{'float' if kind is FLOAT else sign_of(call.operand('input'))}",
             arguments=(call.index("output"), call.index("input"), table, BoundConstant.of(weights)),
             words=(channels,),
             work_items=positions,

@@ -14,7 +14,7 @@ _ONE = 1 << (_BITS // 2)
 
 def resizing_units(target: Target) -> list[Unit]:
     """Returns the units of all kernels that interpolate."""
-    return [_bilinear(target, "float"), _bilinear(target, "signed")]
+    return [_bilinear(target, kind) for kind in ("float", "signed", "unsigned")]
 
 
 def _bilinear(target: Target, kind: str) -> Unit:
@@ -22,12 +22,13 @@ def _bilinear(target: Target, kind: str) -> Unit:
 
     `%table` has four numbers for each position: the first elements of the upper and the lower pixel
     on the left, and of those on the right. `%weights` has the weights of lower and of right pixels.
-    Integers have weights in 1 / 2^10, and round to nearest, ties away from zero. Words: channels. A
-    work item is a position.
+    Signed integers have weights in 1 / 2^10, and round to nearest, ties away from zero. For
+    unsigned ones, each pixel is multiplied by both weights, and the sum is rounded by its floor.
+    Words: channels. A work item is a position.
     """
     kernel = KernelWriter(target, f"first_bilinear_{kind}", ("out", "input", "table", "weights"))
-    is_float, channels = kind == "float", kernel.word(0)
-    element, total = ("float", "float") if is_float else ("i8", "i32")
+    is_float, channels = kind != "signed", kernel.word(0)
+    element, total = "float" if kind == "float" else "i8", "float" if is_float else "i32"
     add, subtract, times = ("fadd", "fsub", "fmul") if is_float else ("add", "sub", "mul")
     single = kernel.single
     with kernel.each_item() as position:
@@ -63,7 +64,14 @@ def _bilinear(target: Target, kind: str) -> Unit:
             pixels = []
             for offset in offsets:
                 value = kernel.element(v, element, "%input", kernel.sum(offset, index))
-                pixels.append(value if is_float else v.cast("sext", element, value, total))
+                if kind != "float":
+                    value = v.cast("sext" if kind == "signed" else "uitofp", element, value, total)
+                pixels.append(value)
+            if kind == "unsigned":
+                store(
+                    v, element, _sum_of_products(v, pixels, befores, afters), "%out", kernel.sum(row, index)
+                )
+                return
             left, right = between(pixels[0], pixels[1], 0), between(pixels[2], pixels[3], 0)
             result = between(left, right, 1)
             if not is_float:
@@ -77,3 +85,17 @@ def _bilinear(target: Target, kind: str) -> Unit:
 
         kernel.each_element(kernel.vector, "0", channels, write)
     return kernel.unit()
+
+
+def _sum_of_products(v: Vector, pixels: list[str], befores: list[str], afters: list[str]) -> str:
+    """Returns unsigned bytes, from floats in the order of `%table` and both pairs of weights."""
+    total = v.number("float", 0)
+    for number, pixel in enumerate(pixels):
+        line, column = (afters if number & bit else befores for bit in (1, 2))
+        part = v.binary("fmul", "float", pixel, v.splat("float", line[0]))
+        part = v.binary("fmul", "float", part, v.splat("float", column[1]))
+        total = v.binary("fadd", "float", total, part)
+    total = v.call("llvm.floor", "float", v.binary("fadd", "float", total, v.number("float", 0.5)))
+    whole = v.cast("fptosi", "float", total, "i32")
+    whole = v.call("llvm.smax", "i32", whole, v.number("i32", 0))
+    return v.cast("trunc", "i32", v.call("llvm.smin", "i32", whole, v.number("i32", 255)), "i8")

@@ -1,5 +1,6 @@
 """Functions of elements in the first tier give the results of references."""
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -241,19 +242,82 @@ def test_truth_values(target: str) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize("kind", [SIGNED, UNSIGNED, BOOL], ids=lambda kind: kind.name)
+def test_bytes_are_compared_by_their_scales(target: str, kind: nd.OperandType) -> None:
+    names = ("EQUAL", "NOT_EQUAL") if kind is BOOL else ("EQUAL", "NOT_EQUAL", "GREATER", "LESS_EQUAL")
+    for name, shapes in itertools.product(names, (((4, 19), (19,)), ((3, 1, 37), (2, 1)))):
+        build = LayerBuilder(0)
+        scales: list[Any] = [{}, {}]
+        if kind is not BOOL:
+            scales = [{"scale": 0.1, "zero_point": 7}, {"scale": 0.05, "zero_point": 3}]
+        one, other = (build.operand(kind, s, **scale) for s, scale in zip(shapes, scales, strict=True))
+        output = build.operand(BOOL, np.broadcast_shapes(*shapes))
+        check(build.model(nd.OperationType[f"TFLITE_{name}"], [one, other], output, [one, other]), target)
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize("name", ["TFLITE_DIV", "TFLITE_SQUARED_DIFFERENCE"])
+def test_quotients_and_differences_of_integers(target: str, name: str) -> None:
+    build, rng, shape = LayerBuilder(0), np.random.default_rng(0), (3, 67)
+    first, second, output = (build.operand(INT32, shape) for _ in range(3))
+    more = [build.scalar(0)] if name == "TFLITE_DIV" else []
+    model = build.model(nd.OperationType[name], [first, second, *more], output, [first, second])
+    one, other = (rng.integers(-99, 100, shape).astype(np.int32) for _ in range(2))
+    other[other == 0] = 4
+    check(model, target, inputs=[one, other])
+    if name == "TFLITE_DIV":
+        other[2, 66] = 0
+        with pytest.raises(OpFailed, match="contains 0"):
+            results(prepared(model, target), model, [one, other])
+
+
+#: Types whose CAST has kernels.
+_NUMBERS = (
+    FLOAT,
+    INT32,
+    INT64,
+    BOOL,
+    nd.OperandType.TENSOR_FLOAT16,
+    SIGNED,
+    UNSIGNED,
+    SHORT,
+    nd.OperandType.TENSOR_QUANT16_ASYMM,
+    nd.OperandType.TENSOR_UINT32,
+    nd.OperandType.TENSOR_FLOAT64,
+)
+#: Conversions that would round twice, and those of 64-bit floats to other types.
+_DOUBLE = nd.OperandType.TENSOR_FLOAT64
+_WITHOUT_KERNELS = {
+    *itertools.product(
+        (INT32, INT64, nd.OperandType.TENSOR_UINT32), (nd.OperandType.TENSOR_FLOAT16, _DOUBLE)
+    ),
+    *((_DOUBLE, kind) for kind in _NUMBERS if kind not in (FLOAT, _DOUBLE)),
+}
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
 @pytest.mark.parametrize("name", ["CAST", "TFLITE_CAST"])
 def test_casts(target: str, name: str) -> None:
-    long = nd.OperandType.TENSOR_INT64
-    kinds = (FLOAT, INT32) if name == "CAST" else (FLOAT, INT32, long, BOOL)
-    for source in kinds:
-        for kind in kinds:
-            build = LayerBuilder(0)
-            given, output = build.operand(source, (3, 35)), build.operand(kind, (3, 35))
-            model = build.model(nd.OperationType[name], [given], output, [given])
-            check(model, target)
-            if source is FLOAT:
-                special = np.array([np.nan, np.inf, -np.inf, 3e9, -3e9, 1e19, -1e19, 0.7, -0.7], np.float32)
-                check(model, target, inputs=[np.resize(special, (3, 35))])
+    kinds = (FLOAT, INT32) if name == "CAST" else _NUMBERS
+    rng = np.random.default_rng(0)
+    for source, kind in itertools.product(kinds, kinds):
+        if (source, kind) in _WITHOUT_KERNELS:
+            continue
+        build = LayerBuilder(0)
+        scales = [{"scale": 0.1} if "QUANT" in each.name else {} for each in (source, kind)]
+        given, output = (
+            build.operand(each, (3, 35), **scale) for each, scale in zip((source, kind), scales, strict=True)
+        )
+        model = build.model(nd.OperationType[name], [given], output, [given])
+        dtype = source.dtype
+        if dtype.kind in "iu":
+            limits = np.iinfo(dtype.name)
+            values = rng.integers(limits.min, limits.max, (3, 35), dtype.name, endpoint=True)
+        else:
+            special = [np.nan, np.inf, -np.inf, 3e9, -3e9, 1e19, -1e19, 0.7, -0.7, 127.5, -128.5, 255.9]
+            with np.errstate(over="ignore"):
+                values = np.resize(np.array(special, np.float64), (3, 35)).astype(dtype)
+        check(model, target, inputs=[values])
 
 
 @pytest.mark.parametrize("target", TARGETS_HERE)

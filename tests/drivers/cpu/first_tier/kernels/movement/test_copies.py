@@ -298,3 +298,31 @@ def test_sequences_are_reversed(target: str, kind: nd.OperandType, axis: int, ba
     lengths = build.constant(INT32, np.array([0, 1, 2, 4, 5], np.int32))
     inputs = [given, lengths, build.scalar(axis), build.scalar(batch)]
     check(build.model(nd.OperationType.TFLITE_REVERSE_SEQUENCE, inputs, output, [given]), target)
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize("kind", [FLOAT, SIGNED, SHORT], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("length", [1, 2, 3, 4, 6, 8, 12, 16])
+def test_neighbours_are_moved_together(target: str, kind: nd.OperandType, length: int) -> None:
+    scale = {} if kind is FLOAT else {"scale": 0.1}
+    for name, numbers, shape, result in (
+        ("TFLITE_TRANSPOSE", ((1, 2, 0, 3),), (3, 5, 2, length), (5, 2, 3, length)),
+        ("TFLITE_SLICE", ((1, 0, 1, 0), (2, 5, 1, length)), (3, 5, 2, length), (2, 5, 1, length)),
+        ("TFLITE_SLICE", ((0, 0, 0, 1), (3, 5, 2, length)), (3, 5, 2, length + 1), (3, 5, 2, length)),
+    ):
+        build = LayerBuilder(0)
+        given, output = build.operand(kind, shape, **scale), build.operand(kind, result, **scale)
+        constants = [build.constant(INT32, np.array(each, np.int32)) for each in numbers]
+        check(build.model(nd.OperationType[name], [given, *constants], output, [given]), target)
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize("kind", [FLOAT, SIGNED, SHORT, INT64, BOOL], ids=lambda kind: kind.name)
+def test_long_rows_are_reversed(target: str, kind: nd.OperandType) -> None:
+    scale = {"scale": 0.1} if kind in (SIGNED, SHORT) else {}
+    for shape, axis in (((3, 131), 1), ((5000,), 0), ((7, 3), 0)):
+        build = LayerBuilder(0)
+        given, output = build.operand(kind, shape, **scale), build.operand(kind, shape, **scale)
+        axes = build.constant(INT32, np.array([axis], np.int32))
+        inputs = [given, axes]
+        check(build.model(nd.OperationType.TFLITE_REVERSE_V2, inputs, output, [given]), target, threads=2)

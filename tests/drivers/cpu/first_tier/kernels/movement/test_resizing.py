@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 import pytest
 from support.cpu.first_tier import TARGETS_HERE
-from support.cpu.layers import FLOAT, INT32, SIGNED, LayerBuilder, check
+from support.cpu.layers import FLOAT, INT32, SIGNED, UNSIGNED, LayerBuilder, check
 
 import neurald as nd
 
 
 @pytest.mark.parametrize("target", TARGETS_HERE)
-@pytest.mark.parametrize("kind", [FLOAT, SIGNED], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", [FLOAT, SIGNED, UNSIGNED], ids=lambda kind: kind.name)
 @pytest.mark.parametrize("flags", [(False, False), (True, False), (False, True)], ids=str)
 @pytest.mark.parametrize(
     ("shape", "size"),
