@@ -169,7 +169,8 @@ def test_the_message_names_the_step_and_the_operation(
     compilations: dict[str, nd.Compilation], mode: str
 ) -> None:
     execution = bound(compilations["here"])
-    execution.set_timeout(LIMIT_S)
+    # On a busy machine, a shorter time might pass before the first operation.
+    execution.set_timeout(LATE_S)
     error, _ = ended(lambda: MODES[mode](execution))
     assert "step 0 on cpu" in str(error)
     assert "the deadline passed in operation" in str(error)
