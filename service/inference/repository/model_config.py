@@ -41,7 +41,6 @@ _REFUSED: Final = (
     "sequence_batching",
     "batch_input",
     "batch_output",
-    "response_cache",
 )
 _MAX_JSON_CHARACTERS: Final = 1 << 20
 _MAX_INSTANCES: Final = 64

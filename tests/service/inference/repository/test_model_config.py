@@ -60,6 +60,7 @@ def test_settings_follow_from_the_text() -> None:
 _WITHOUT_EFFECT = """
 input { name: "x" data_type: TYPE_FP32 dims: [ 4 ] allow_ragged_batch: true }
 instance_group [ { count: 3 rate_limiter { resources [ { name: "R" count: 4 global: true } ] priority: 2 } } ]
+response_cache { enable: true }
 """
 
 
@@ -67,7 +68,7 @@ instance_group [ { count: 3 rate_limiter { resources [ { name: "R" count: 4 glob
     ("text", "logged", "instances"),
     [
         (TEXT, ["optimization"], 2),
-        (_WITHOUT_EFFECT, ["input.allow_ragged_batch", "instance_group.rate_limiter"], 3),
+        (_WITHOUT_EFFECT, ["input.allow_ragged_batch", "instance_group.rate_limiter", "response_cache"], 3),
         ('name: "m" parameters { key: "rate_limiter" value { string_value: "optimization {" } }', [], 1),
     ],
 )
@@ -86,9 +87,10 @@ def test_fields_without_effect_of_json_are_logged(caplog: pytest.LogCaptureFixtu
     document: Any = json_format.MessageToDict(config, descriptor_pool=POOL)
     document["input"][0]["allowRaggedBatch"] = True
     document["instanceGroup"][0]["rateLimiter"] = {"resources": [{"name": "R", "count": 4}]}
+    document["responseCache"] = {"enable": True}
     caplog.clear()
     assert parse_config_json("m", json.dumps(document)) == config
-    assert "input.allow_ragged_batch, instance_group.rate_limiter" in caplog.text
+    assert "input.allow_ragged_batch, instance_group.rate_limiter, response_cache" in caplog.text
 
 
 def test_a_log_line_has_some_of_many_fields_without_effect(caplog: pytest.LogCaptureFixture) -> None:
