@@ -17,9 +17,9 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Lifetime, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, Call
+from neurald.runtime.tflite.file import schema_enums
 from neurald.runtime.tflite.file.flatbuffer import INT8, INT32, UINT8, UINT16, NumberFormat, Table
 from neurald.runtime.tflite.file.schema import UINT4, Tensor
-from neurald.runtime.tflite.file.schema_enums import DimensionType, SparseIndexVector
 from neurald.runtime.tflite.graph.operands import PACKED_BITS, UnsupportedFeature, is_dequantized, is_packed
 
 #: Maximum total size of unpacked constants: a factor of the file size, and a fixed allowance.
@@ -36,13 +36,6 @@ _ELEMENTS = {
 #: The steps that spread numbers of so many bits over bytes: how far they are shifted, and the bits
 #: that are kept of the shifted and unshifted ones.
 _SPREAD = {4: ((4, 0x0F0F),), 2: ((12, 0x000F000F), (6, 0x03030303))}
-
-#: Number format of a kind of index vector.
-_VECTORS: dict[int, NumberFormat] = {
-    SparseIndexVector.Int32Vector: INT32,
-    SparseIndexVector.Uint16Vector: UINT16,
-    SparseIndexVector.Uint8Vector: UINT8,
-}
 
 
 class _Level(Struct, frozen=True, kw_only=True):
@@ -176,7 +169,7 @@ def _dense(tensor: Tensor, sparsity: Table, packed: Array, dtype: "np.dtype[np.g
         _numbers(level.length for level in levels),
     ]
     for level in levels:
-        is_sparse = level.format == DimensionType.SPARSE_CSR
+        is_sparse = level.format == schema_enums.DimensionType.SPARSE_CSR
         values += [_numbers(part) if is_sparse else None for part in (level.segments, level.indices)]
     element = _ELEMENTS[dtype.itemsize]
     operands = [_constant(value, element if position == 0 else None) for position, value in enumerate(values)]
@@ -223,7 +216,7 @@ def _levels(
     levels = []
     for dimension, length, table in zip(order, lengths, tables, strict=True):
         kind = table.integer(0, INT8)
-        if kind == DimensionType.SPARSE_CSR and 0 <= dimension < rank:
+        if kind == schema_enums.DimensionType.SPARSE_CSR and 0 <= dimension < rank:
             length = tensor.shape[dimension] // blocks.get(dimension, 1)
         levels.append(
             _Level(
@@ -238,7 +231,13 @@ def index_vector(table: Table, field: int) -> tuple[int, ...]:
 
     Empty if absent.
     """
-    kind, vector = _VECTORS.get(table.integer(field, UINT8)), table.table(field + 1)
+    kinds = schema_enums.SparseIndexVector
+    formats: dict[int, NumberFormat] = {
+        kinds.Int32Vector: INT32,
+        kinds.Uint16Vector: UINT16,
+        kinds.Uint8Vector: UINT8,
+    }
+    kind, vector = formats.get(table.integer(field, UINT8)), table.table(field + 1)
     return vector.integers(0, kind) if kind is not None and vector is not None else ()
 
 

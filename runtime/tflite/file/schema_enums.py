@@ -1,7 +1,8 @@
 """The numbers of TFLite's schema, from the modules of the schema package.
 
 That package imports all of its hundreds of modules at once, so the few that are needed are loaded
-individually, when they are first imported from here.
+individually, when they are first imported from here. What few files need is read as an attribute of
+this module where it is used.
 """
 
 from importlib.util import find_spec, module_from_spec, spec_from_file_location

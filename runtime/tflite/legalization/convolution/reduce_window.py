@@ -1,10 +1,11 @@
 """REDUCE_WINDOW and STABLEHLO_REDUCE_WINDOW."""
 
 from neurald.hal.model.operation_type import OperationType
+from neurald.runtime.tflite.file import schema_enums
 from neurald.runtime.tflite.file.flatbuffer import INT32
 from neurald.runtime.tflite.file.options import Options
 from neurald.runtime.tflite.file.schema import Operator
-from neurald.runtime.tflite.file.schema_enums import BuiltinOperator, BuiltinOptions2
+from neurald.runtime.tflite.file.schema_enums import BuiltinOperator
 from neurald.runtime.tflite.graph.operands import UnsupportedFeature
 from neurald.runtime.tflite.graph.subgraph_builder import SubgraphBuilder
 from neurald.runtime.tflite.legalization.machinery.rule import Legalization
@@ -18,7 +19,7 @@ from neurald.runtime.tflite.legalization.movement.padding import emit_stablehlo_
 
 def reduce_window(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
     """Legalizes REDUCE_WINDOW: sizes, strides and dilations are inputs."""
-    options = stablehlo_options(operator, BuiltinOptions2.ReduceWindowOptions)
+    options = stablehlo_options(operator, schema_enums.BuiltinOptions2.ReduceWindowOptions)
     inputs = [graph.input(operator, position) for position in range(5)]
     inputs.append(graph.int32(options.integer(0, INT32)))
     graph.emit(OperationType.TFLITE_REDUCE_WINDOW, inputs, (graph.output(operator),))
@@ -26,7 +27,7 @@ def reduce_window(graph: SubgraphBuilder, operator: Operator, _: Options) -> Non
 
 def stablehlo_reduce_window(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
     """Legalizes STABLEHLO_REDUCE_WINDOW: first dilates and pads with the initial value."""
-    options = stablehlo_options(operator, BuiltinOptions2.StablehloReduceWindowOptions)
+    options = stablehlo_options(operator, schema_enums.BuiltinOptions2.StablehloReduceWindowOptions)
     sizes, strides, inner, dilations, padding = (option_list(options, field) for field in range(5))
     reduction = body_reduction(graph, options.integer(5, INT32))
     if reduction is None:

@@ -3,9 +3,10 @@
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
 from neurald.hal.operations.movement.gather import Projection
+from neurald.runtime.tflite.file import schema_enums
 from neurald.runtime.tflite.file.options import Options
 from neurald.runtime.tflite.file.schema import Operator
-from neurald.runtime.tflite.file.schema_enums import BuiltinOperator, LSHProjectionType
+from neurald.runtime.tflite.file.schema_enums import BuiltinOperator
 from neurald.runtime.tflite.graph.operands import UnsupportedFeature
 from neurald.runtime.tflite.graph.subgraph_builder import SubgraphBuilder
 from neurald.runtime.tflite.legalization.machinery.rule import (
@@ -25,17 +26,15 @@ def gather(graph: SubgraphBuilder, operator: Operator, options: Options) -> None
         graph.emit(OperationType.GATHER, inputs, (graph.output(operator),))
 
 
-#: Android's sparse projection now adds the index of each hash function to its signature, like
-#: TFLite's.
-_PROJECTIONS = {LSHProjectionType.SPARSE: Projection.SPARSE, LSHProjectionType.DENSE: Projection.DENSE}
-
-
 def lsh_projection(graph: SubgraphBuilder, operator: Operator, options: Options) -> None:
     """Legalizes LSH_PROJECTION: hashes rows.
 
     The combination of bits is an option, and weights are optional.
     """
-    kind = _PROJECTIONS.get(options["type"])
+    kinds = schema_enums.LSHProjectionType
+    # Android's sparse projection now adds the index of each hash function to its signature, like
+    # TFLite's.
+    kind = {kinds.SPARSE: Projection.SPARSE, kinds.DENSE: Projection.DENSE}.get(options["type"])
     if kind is None:
         raise UnsupportedFeature(f"projection type {options['type']} is unknown")
     functions, rows = graph.input(operator, 0), graph.input(operator, 1)

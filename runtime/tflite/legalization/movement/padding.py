@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
+from neurald.runtime.tflite.file import schema_enums
 from neurald.runtime.tflite.file.options import Options
 from neurald.runtime.tflite.file.schema import Operator
-from neurald.runtime.tflite.file.schema_enums import BuiltinOperator, BuiltinOptions2
+from neurald.runtime.tflite.file.schema_enums import BuiltinOperator
 from neurald.runtime.tflite.graph.operands import UnsupportedFeature
 from neurald.runtime.tflite.graph.subgraph_builder import SubgraphBuilder
 from neurald.runtime.tflite.legalization.machinery.rule import Legalization, operation
@@ -76,7 +77,7 @@ def emit_stablehlo_pad(
 
 def stablehlo_pad(graph: SubgraphBuilder, operator: Operator, _: Options) -> None:
     """Legalizes STABLEHLO_PAD: before, after, and between elements."""
-    options = stablehlo_options(operator, BuiltinOptions2.StablehloPadOptions)
+    options = stablehlo_options(operator, schema_enums.BuiltinOptions2.StablehloPadOptions)
     paddings = [option_list(options, field) for field in range(3)]
     source, value = graph.input(operator, 0), graph.input(operator, 1)
     emit_stablehlo_pad(graph, source, value, paddings, graph.output(operator))
