@@ -6,7 +6,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FeatureLevel, OperandType
-from neurald.hal.operations.arithmetic.fixed_point import Requantization
+from neurald.hal.operations.arithmetic.fixed_point import Requantization, Rounding
 from neurald.hal.operations.arithmetic.quantized import quantized_limits
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
@@ -45,28 +45,41 @@ def _factor(call: Call, name: str, adjoint: str) -> Array:
     return values.swapaxes(-1, -2) if call.scalar(adjoint) else values
 
 
-def _reference(call: Call) -> tuple[Array, ...]:
-    (shape,) = _shape(call)
+def stored_product(call: Call, product: Array, rounding: Rounding = Rounding.TWICE) -> Array:
+    """Returns a product of matrices as elements of the output.
+
+    Args:
+        call: the call, with `input1`, `input2` and `output`.
+        product: the product, of the shape of the output; of quantised inputs without zero points.
+        rounding: the rounding of quantised results.
+    """
     output = call.operand("output")
-    first, second = (_factor(call, *names) for names in _FACTORS)
-    with np.errstate(over="ignore", invalid="ignore"):
-        product = first @ second
-        if not is_quantized(output):
-            return (product.astype(output.type.dtype),)
-    result = np.empty(shape, output.type.dtype)
+    if not is_quantized(output):
+        converted: Array = product.astype(output.type.dtype)
+        return converted
+    result = np.empty(product.shape, output.type.dtype)
     if result.size:
         low, high = quantized_limits(output)
-        scale = call.operand("input1").scale * call.operand("input2").scale / output.scale
+        columns = product.shape[-1]
         requantize = Requantization(
-            multipliers=np.array([scale]),
-            bias=np.zeros(shape[-1], np.int64),
+            multipliers=np.array(
+                [call.operand("input1").scale * call.operand("input2").scale / output.scale]
+            ),
+            bias=np.zeros(columns, np.int64),
             zero_point=output.zero_point,
             low=low,
             high=high,
             dtype=output.type.dtype,
+            rounding=rounding,
         )
-        requantize(product.reshape(-1, shape[-1]), result.reshape(-1, shape[-1]))
-    return (result,)
+        requantize(product.reshape(-1, columns), result.reshape(-1, columns))
+    return result
+
+
+def _reference(call: Call) -> tuple[Array, ...]:
+    first, second = (_factor(call, *names) for names in _FACTORS)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return (stored_product(call, first @ second),)
 
 
 DEFINITIONS = (

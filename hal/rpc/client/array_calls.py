@@ -195,21 +195,26 @@ def create_array_function(
     if total_bytes(input_places) + total_bytes(output_places) > MAX_BYTES:
         return None
     arguments = Request(
-        inputs=tuple(
-            Argument(
-                pool=0,
-                offset=place.offset,
-                length=place.size_bytes,
-                dimensions=place.shape if value_size(operand.type, operand.dimensions) is None else None,
-            )
-            for operand, place in zip(inputs, input_places, strict=True)
-        ),
+        inputs=input_arguments(inputs, input_places),
         outputs=tuple(
             Argument(pool=1, offset=place.offset, length=place.size_bytes) for place in output_places
         ),
         pools=(),
     )
     return RemoteArrayFunction(prepared_model, input_places, output_places, arguments)
+
+
+def input_arguments(inputs: Sequence[Operand], places: Sequence[Place]) -> tuple[Argument, ...]:
+    """Returns the arguments for inputs that are at these places in the first pool."""
+    return tuple(
+        Argument(
+            pool=0,
+            offset=place.offset,
+            length=place.size_bytes,
+            dimensions=place.shape if value_size(operand.type, operand.dimensions) is None else None,
+        )
+        for operand, place in zip(inputs, places, strict=True)
+    )
 
 
 def placed(values: Sequence[tuple[OperandType, Dimensions]]) -> list[Place] | None:

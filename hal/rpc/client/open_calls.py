@@ -18,7 +18,14 @@ from neurald.hal.memory.pool import SharedMemory
 from neurald.hal.model.graph import Operand
 from neurald.hal.model.request import Argument, Request
 from neurald.hal.model.types import OperandType, value_size
-from neurald.hal.rpc.client.array_calls import MAX_BYTES, ModelOnRings, Place, placed, total_bytes
+from neurald.hal.rpc.client.array_calls import (
+    MAX_BYTES,
+    ModelOnRings,
+    Place,
+    input_arguments,
+    placed,
+    total_bytes,
+)
 from neurald.hal.validation.request_rules import merge_dimensions
 
 _Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -174,15 +181,7 @@ class RemoteOpenFunction:
         while len(frame.calls) >= _MAX_REQUESTS:
             del frame.calls[next(iter(frame.calls))]
         request = Request(
-            inputs=tuple(
-                Argument(
-                    pool=0,
-                    offset=place.offset,
-                    length=place.size_bytes,
-                    dimensions=place.shape if value_size(operand.type, operand.dimensions) is None else None,
-                )
-                for operand, place in zip(self._inputs, places, strict=True)
-            ),
+            inputs=input_arguments(self._inputs, places),
             outputs=tuple(
                 # An output has all memory that there is, if its size is open.
                 Argument(pool=1, offset=offset, length=size_bytes or capacity)

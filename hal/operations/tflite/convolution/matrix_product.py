@@ -6,8 +6,8 @@ from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FeatureLevel, OperandType
-from neurald.hal.operations.arithmetic.fixed_point import Requantization, Rounding
-from neurald.hal.operations.arithmetic.quantized import quantized_limits
+from neurald.hal.operations.arithmetic.fixed_point import Rounding
+from neurald.hal.operations.convolution.matrix_product import stored_product
 from neurald.hal.operations.machinery.broadcasting import broadcast_shapes
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
@@ -101,30 +101,12 @@ def _hybrid(call: Call) -> Array:
 
 
 def _reference(call: Call) -> tuple[Array, ...]:
-    (shape,) = _shape(call)
-    output = call.operand("output")
+    is_int16 = call.operand("output").type is OperandType.TENSOR_QUANT16_SYMM
     with np.errstate(over="ignore", invalid="ignore"):
         if hybrid.is_hybrid(call, "input1", "input2"):
             return (_hybrid(call),)
         product = _factor(call, "input1", "adjoint1") @ _factor(call, "input2", "adjoint2")
-    if not is_quantized(output):
-        return (product.astype(output.type.dtype),)
-    result = np.empty(shape, output.type.dtype)
-    if result.size:
-        low, high = quantized_limits(output)
-        is_int16 = output.type is OperandType.TENSOR_QUANT16_SYMM
-        scale = call.operand("input1").scale * call.operand("input2").scale / output.scale
-        requantize = Requantization(
-            multipliers=np.array([scale]),
-            bias=np.zeros(shape[-1], np.int64),
-            zero_point=output.zero_point,
-            low=low,
-            high=high,
-            dtype=output.type.dtype,
-            rounding=Rounding.SHORT if is_int16 else Rounding.TWICE,
-        )
-        requantize(product.reshape(-1, shape[-1]), result.reshape(-1, shape[-1]))
-    return (result,)
+        return (stored_product(call, product, Rounding.SHORT if is_int16 else Rounding.TWICE),)
 
 
 DEFINITIONS = (
