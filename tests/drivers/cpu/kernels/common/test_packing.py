@@ -5,7 +5,7 @@ from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.cpu.kernels.common.packing import as_floats, channels_of, packed
+from neurald.drivers.cpu.kernels.common.packing import as_floats, channels_of, packed, packed_groups
 from neurald.drivers.cpu.kernels.common.product import WeightOperand
 from neurald.drivers.cpu.kernels.common.tile import Tile
 
@@ -45,6 +45,26 @@ def test_panels_hold_the_weights_of_their_channels_term_by_term(kind: Scalar, is
         for panel in range(2):
             expected = array[number, found[panel]].T.astype(np.float32)
             np.testing.assert_array_equal(value.constant[number, panel], expected)
+
+
+def test_groups_have_four_terms_of_a_channel_after_another() -> None:
+    channels, terms = 11, 8
+    random = np.random.default_rng(0)
+    values = random.integers(-127, 127, (2, channels, terms), np.int8, endpoint=True)
+    scales = random.random((2, channels, 1), np.float32)
+    shape = tile(4, 2, channels)
+    value = packed_groups(values, scales, shape, "weights")
+    assert value.constant is not None
+    assert value.shape == (2, 2, 4 * shape.width + terms * shape.width)
+    found = channels_of(shape, channels)
+    for number in range(2):
+        for panel in range(2):
+            stored, own = value.constant[number, panel], found[panel]
+            np.testing.assert_array_equal(stored[: 4 * shape.width].view(np.float32), scales[number, own, 0])
+            groups = stored[4 * shape.width :].reshape(terms // 4, shape.width, 4).astype(int) - 128
+            np.testing.assert_array_equal(
+                groups, values[number, own].reshape(-1, terms // 4, 4).swapaxes(0, 1)
+            )
 
 
 def test_constants_become_floats() -> None:
