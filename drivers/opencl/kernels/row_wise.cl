@@ -9,6 +9,12 @@ $HELPERS
 static void $KERNEL($PARAMETERS) {
   const int row = $ROW, item = lid % $WIDTH;
   if (row >= $ROWS) return;
+$BEFORE
+$STATEMENTS
+}
+
+//: [row]
+//: A row.
 $REDUCTIONS
 $UNROLL
   for (int turn = 0; turn < $TURNS; ++turn) {
@@ -19,7 +25,16 @@ $LINES
       $STORE
     }
   }
-}
+
+//: [short_row]
+//: A row of which each work-item has four elements at most, at `column`, which it loads once.
+$LOADS
+$REDUCTIONS
+$LINES
+  if ($GUARD) {
+    const float4 value = $VALUE;
+    $STORE
+  }
 
 //: [other]
 //: What another work-item of the warp has.
@@ -40,6 +55,36 @@ $COMBINE
     }
   }
 $EXCHANGE
+
+//: [short_reduction]
+//: A reduction over such a row.
+$LINES
+  float $NAME = $IDENTITY;
+  if ($GUARD) {
+    const float4 value = $VALUE;
+$COMBINE
+  }
+$EXCHANGE
+
+//: [exchange_by_warps]
+//: Combines the numbers of a work-group, those of each warp first.
+  for (int distance = 16; distance > 0; distance >>= 1) {
+    float other;
+    ${KERNEL}_other(&other, $NAME, distance);
+    $COMBINE
+  }
+  {
+    __local float *parts = (__local float *)scratch;
+    if (lid % 32 == 0) parts[lid / 32] = $NAME;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    $NAME = parts[0];
+#pragma unroll
+    for (int i = 1; i < $ITEMS / 32; ++i) {
+      const float other = parts[i];
+      $COMBINE
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+  }
 
 //: [exchange]
 //: Combines the numbers of a work-group.

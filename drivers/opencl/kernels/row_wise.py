@@ -5,10 +5,11 @@ GPUs, whose warps exchange values without local memory, a warp.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from neurald.drivers.compiler.ir.expression import Axis, Expression, Reduce, axis
+from neurald.drivers.compiler.ir.expression import Axis, Expression, Load, Reduce, axis
 from neurald.drivers.compiler.ir.extents.extent import estimate, highest, is_multiple, same_length
 from neurald.drivers.compiler.ir.graph import delinearize
 from neurald.drivers.compiler.ir.kernel import Kernel
@@ -57,15 +58,14 @@ class RowText:
     """Statements that compute a row.
 
     Attributes:
-        reductions: compute what the elements of the row depend on.
-        lines, value: the statements and the text of four elements from `column` on.
-        turns: the placeholders of a loop over the row.
+        before: those that depend neither on the row nor on earlier kernels.
+        statements: all others.
+        helpers: functions that they call.
     """
 
-    reductions: str
-    lines: str
-    value: str
-    turns: Mapping[str, object]
+    before: str
+    statements: str
+    helpers: str
 
 
 def candidates(kernel: Kernel, facts: DeviceFacts) -> Iterator[Source]:
@@ -85,7 +85,7 @@ def candidates(kernel: Kernel, facts: DeviceFacts) -> Iterator[Source]:
         many = estimate(rows.row.extent) >= 2 * _ITEMS // _WARP * facts.compute_units
         widths = [_WARP, _ITEMS] if many else [_ITEMS, _WARP]
     for width in widths:
-        text = _text(rows, values, width)
+        text = _text(rows, values, width, facts)
         if text is None:
             return
         yield Source(
@@ -125,7 +125,9 @@ def rows_of(kernel: Kernel) -> Rows | None:
     )
 
 
-def row_text(rows: Rows, values: KernelArguments, width: int) -> RowText | None:
+def row_text(
+    rows: Rows, values: KernelArguments, width: int, store: str, facts: DeviceFacts
+) -> RowText | None:
     """Returns the statements that compute `row`; None if elements cannot be computed as vectors.
 
     They need the number `item` of a work-item among those of the row and, where a row has a whole
@@ -135,64 +137,186 @@ def row_text(rows: Rows, values: KernelArguments, width: int) -> RowText | None:
         rows: the rows.
         values: the arguments of the function, including all that the rows load.
         width: the number of work-items of a row: those of a work-group, or of a warp.
+        store: the statement that stores the four elements `value` from `column` on.
+        facts: the device.
     """
+    extents = {math.prod(each.extent for each in reduction.axes) for reduction in rows.reductions}
+    if not all(is_multiple(each, 4) for each in extents):
+        return None
+    if any(reduction.type is not Scalar.FLOAT32 for reduction in rows.reductions):
+        return None
+    exchange = "exchange"
+    if width == _WARP:
+        exchange = "exchange_by_warp"
+    elif facts.has_nvidia_capability((7, 0)):
+        exchange = "exchange_by_warps"
+    is_short = extents <= {rows.column.extent} and highest(rows.column.extent) <= 4 * width
+    found = (_short_row if is_short else _long_row)(rows, values, width, store, _TEMPLATES[exchange])
+    if found is None:
+        return None
+    helpers = "" if exchange == "exchange" else _TEMPLATES["other"]
+    return RowText(before=found[0], statements=found[1], helpers=helpers)
+
+
+def _long_row(
+    rows: Rows, values: KernelArguments, width: int, store: str, exchange: str
+) -> tuple[str, str] | None:
+    """Implements `row_text` by a loop for each reduction, and one for the elements."""
     known: dict[Expression, str] = {}
-    lines = []
+    reductions = []
     for number, reduction in enumerate(rows.reductions):
         along = axis(math.prod(each.extent for each in reduction.axes), "along")
-        where: dict[Expression, Expression] = dict(
-            zip(
-                reduction.axes, delinearize(along, tuple(each.extent for each in reduction.axes)), strict=True
-            )
-        )
-        found = _vector(rows, values, substitute(reduction.body, where), along, known)
-        if not is_multiple(along.extent, 4) or reduction.type is not Scalar.FLOAT32 or found is None:
+        found = _vector(rows, values, _along(reduction, along), along, known)
+        if found is None:
             return None
-        name = f"f{number}"
-        lines.append(
-            fill(
-                _TEMPLATES["reduction"],
-                NAME=name,
-                IDENTITY=identity_text(reduction.reduction, reduction.type),
-                **_turns(along.extent, width),
+        known[reduction] = f"f{number}"
+        reductions.append(
+            _reduction_text(
+                "reduction",
+                reduction,
+                f"f{number}",
+                exchange,
                 LINES="\n".join(found[1]),
                 VALUE=found[0],
-                COMBINE="\n".join(
-                    f"    {combine_text(reduction.reduction, name, f'value.s{i}', reduction.type)}"
-                    for i in range(4)
-                ),
-                EXCHANGE=_exchange(reduction, name, width),
+                **_turns(along.extent, width),
             )
         )
-        known[reduction] = name
     found = _vector(rows, values, _unrounded(rows), rows.column, known)
     if found is None:
         return None
-    return RowText(
-        reductions="".join(lines),
-        lines="\n".join(found[1]),
-        value=found[0],
-        turns=_turns(rows.column.extent, width),
+    return "", fill(
+        _TEMPLATES["row"],
+        REDUCTIONS="".join(reductions),
+        LINES="\n".join(found[1]),
+        VALUE=found[0],
+        STORE=store,
+        **_turns(rows.column.extent, width),
     )
 
 
-def _text(rows: Rows, values: KernelArguments, width: int) -> str | None:
+def _short_row(
+    rows: Rows, values: KernelArguments, width: int, store: str, exchange: str
+) -> tuple[str, str] | None:
+    """Implements `row_text` for rows of which a work-item has four elements at most."""
+    length = rows.column.extent
+    is_whole = same_length(length, 4 * width)
+    guard = "1" if is_whole else f"item * 4 < {length}"
+    loads = Vector4Loads(
+        values.by_value,
+        {rows.row: "row", rows.column: "column"},
+        rows.row,
+        rows.column,
+        length,
+        is_literal=True,
+    )
+    vector = FloatVector(loads)
+    texts = _NewLines(vector)
+    bodies = [_along(each, rows.column) for each in rows.reductions]
+    # Constants are loaded first, and other loads do not wait for reductions.
+    whole = _unrounded(rows)
+    parts = [
+        each
+        for each in walk(*bodies, whole)
+        if isinstance(each, Load) and free_axes(each) <= {rows.row, rows.column}
+    ]
+    constants = [
+        each for each in parts if each.value.constant is not None and rows.row not in free_axes(each)
+    ]
+    column = "item * 4" if is_whole else f"min(item * 4, {length} - 4)"
+    if any(vector.value(each) is None for each in constants):
+        return None
+    before = f"  const int column = {column};\n" + texts.take()
+    if any(vector.value(each) is None for each in parts):
+        return None
+    loaded = texts.take()
+    reductions = []
+    for number, (reduction, body) in enumerate(zip(rows.reductions, bodies, strict=True)):
+        value = vector.value(body)
+        if value is None:
+            return None
+        reductions.append(
+            _reduction_text(
+                "short_reduction",
+                reduction,
+                f"f{number}",
+                exchange,
+                LINES=texts.take(),
+                VALUE=f"(float4)({value})",
+                GUARD=guard,
+            )
+        )
+        vector.learn(reduction, f"f{number}")
+    value = vector.value(whole)
+    if value is None:
+        return None
+    return before, fill(
+        _TEMPLATES["short_row"],
+        LOADS=loaded,
+        REDUCTIONS="".join(reductions),
+        LINES=texts.take(),
+        VALUE=f"(float4)({value})",
+        GUARD=guard,
+        STORE=store,
+    )
+
+
+class _NewLines:
+    """Statements of a vector that were added since they were last taken."""
+
+    def __init__(self, vector: FloatVector) -> None:
+        self._vector = vector
+        self._taken: set[str] = set()
+
+    def take(self) -> str:
+        """Returns them in order."""
+        found = [each for each in self._vector.lines if each not in self._taken]
+        self._taken.update(found)
+        return "\n".join(found)
+
+
+def _along(reduction: Reduce, along: Axis) -> Expression:
+    """Returns what a reduction combines, at a place along its elements."""
+    places = delinearize(along, tuple(each.extent for each in reduction.axes))
+    where: dict[Expression, Expression] = dict(zip(reduction.axes, places, strict=True))
+    return substitute(reduction.body, where)
+
+
+def _reduction_text(template: str, reduction: Reduce, name: str, exchange: str, **names: object) -> str:
+    """Returns the statements that compute a reduction.
+
+    Args:
+        template: the name of their template.
+        reduction: the reduction.
+        name: the name of the variable.
+        exchange: the template of what the work-items of a row exchange.
+        names: the other placeholders of the template.
+    """
+    combine = partial(combine_text, reduction.reduction, name)
+    return fill(
+        _TEMPLATES[template],
+        NAME=name,
+        IDENTITY=identity_text(reduction.reduction, reduction.type),
+        COMBINE="\n".join(f"    {combine(f'value.s{i}', reduction.type)}" for i in range(4)),
+        EXCHANGE=fill(exchange, NAME=name, COMBINE=combine("other", reduction.type), ITEMS=_ITEMS),
+        **names,
+    )
+
+
+def _text(rows: Rows, values: KernelArguments, width: int, facts: DeviceFacts) -> str | None:
     """Returns the text of the function, or None if elements cannot be computed as vectors."""
-    parts = row_text(rows, values, width)
+    stored = stored4_text("value", f"row * {rows.column.extent} + column", rows.kernel.output.type)
+    parts = row_text(rows, values, width, stored, facts)
     if parts is None:
         return None
-    stored = stored4_text("value", f"row * {rows.column.extent} + column", rows.kernel.output.type)
     return fill(
         _TEMPLATES["function"],
-        HELPERS=_TEMPLATES["other"] if width == _WARP else "",
+        HELPERS=parts.helpers,
         PARAMETERS=values.parameters,
+        WIDTH=width,
         ROW="group" if width == _ITEMS else f"(group * {_ITEMS // width} + lid / {width})",
         ROWS=rows.row.extent,
-        REDUCTIONS=parts.reductions,
-        **parts.turns,
-        LINES=parts.lines,
-        VALUE=parts.value,
-        STORE=stored,
+        BEFORE=parts.before,
+        STATEMENTS=parts.statements,
     )
 
 
@@ -223,10 +347,3 @@ def _unrounded(rows: Rows) -> Expression:
     body = rows.body
     is_rounded = body.type is Scalar.FLOAT16 and len(body.operands) == 1
     return body.operands[0] if is_rounded and body.operands[0].type is Scalar.FLOAT32 else body
-
-
-def _exchange(reduction: Reduce, name: str, width: int) -> str:
-    """Returns the statements that combine what the work-items of a row have."""
-    combine = combine_text(reduction.reduction, name, "other", reduction.type)
-    template = "exchange_by_warp" if width == _WARP else "exchange"
-    return fill(_TEMPLATES[template], NAME=name, COMBINE=combine, ITEMS=_ITEMS)

@@ -50,6 +50,9 @@ def candidates(view: AttentionView, facts: DeviceFacts) -> Iterator[Source]:
         label="attention of few rows",
         names={
             "STORE2": store2_text(view),
+            "COMBINED": _TEMPLATES[
+                "combined_by_warps" if facts.has_nvidia_capability((7, 0)) else "combined"
+            ],
             "SHARING": sharing,
             "K4": vectors,
             "D4": features,

@@ -45,7 +45,8 @@ class FloatVector:
         self.loads = loads
         self._is_rounded = is_rounded
         self._texts: dict[Expression, str | None] = {}
-        self._texts.update({each: f"(float4)({text})" for each, text in (known or {}).items()})
+        for each, text in (known or {}).items():
+            self.learn(each, text)
         self._nesting = BoundedRecursion[str | None](_parts)
         self._lines: list[str] = []
 
@@ -58,6 +59,10 @@ class FloatVector:
     def sizes(self) -> Mapping[str, int]:
         """Sizes that the statements refer to; there are none, because numbers are literal."""
         return {}
+
+    def learn(self, expression: Expression, text: str) -> None:
+        """Tells the text of an expression that is the same for all four columns."""
+        self._texts[expression] = f"(float4)({text})"
 
     def value(self, root: Expression) -> str | None:
         """Returns the text of a vector, or of a scalar for all four columns.

@@ -136,6 +136,11 @@ def fetch_text(product: GemmView, after: Epilogue, sums: AccumulatorLayout) -> s
     )
 
 
+def fetched_text(product: GemmView, after: Epilogue) -> str:
+    """Returns the statement that prefetches what `store_text` will read; "" if there is none."""
+    return after.fetch4(*_position(product)) if after.has_fetch else ""
+
+
 def _position(product: GemmView) -> tuple[str, str]:
     """Returns the row and column of the output."""
     if product.batches == 1:

@@ -3,10 +3,12 @@
 //: LANES: work-items along the columns, one each. SLICES: work-items along the depth. VECTOR:
 //: elements in 16 bytes. CHUNKS: vectors along the depth. BLOCKS: blocks of columns. PITCH:
 //: elements of a row of the left matrix in local memory, which is `near`. MATRIX: the matrix of a
-//: batch.
+//: batch. BEFORE: statements that load constants for rows. FETCH: requests what is read when sums are
+//: stored.
 
 //: [function]
 $UNPACK
+$EXCHANGE
 $FUNCTION {
   const int batch = group / $GROUPS, first = group % $GROUPS * $LANES;
   const int lane = lid % $LANES, slice = lid / $LANES;
@@ -20,7 +22,9 @@ $FUNCTION {
     ahead[i] = (uint4)(0);
     if (is_there && slice + i * $SLICES < $CHUNKS) ahead[i] = ${KERNEL}_asked(right + i * $SLICES * $BLOCK);
   }
+$BEFORE
   $WAIT
+$FETCH
 $LEFT
   barrier(CLK_LOCAL_MEM_FENCE);
   float4 sums[$ROWS];
@@ -49,6 +53,14 @@ $LOOP
     if (n < $COLUMNS) { $STORE }
   }
 }
+
+//: [fetch]
+//: Prefetches what is added to sums, and what else is read when they are stored, by work-items that
+//: store nothing where there are as many.
+  if (lid >= $ITEMS - $ROWS * ($LANES / 4)) {
+    const int at = lid - ($ITEMS - $ROWS * ($LANES / 4)), m = at / ($LANES / 4), n = first + at % ($LANES / 4) * 4;
+    if (n < $COLUMNS) { $FETCHED }
+  }
 
 //: [loop]
 //: The vectors that were not requested before the grid barrier.
@@ -84,16 +96,7 @@ $MULTIPLY
 //: Computes the left matrix, one row after another.
 #pragma unroll 1
   for (int row = 0; row < $ROWS; ++row) {
-    const int item = lid;
-$REDUCTIONS
-$UNROLL
-    for (int turn = 0; turn < $TURNS; ++turn) {
-      const int column = (item + turn * $WIDTH) * 4;
-      if ($GUARD) {
-$LINES
-        *(__local float4 *)(near + row * $PITCH + column) = $VALUE;
-      }
-    }
+$STATEMENTS
   }
 
 //: [asked]

@@ -20,7 +20,7 @@ from neurald.drivers.opencl.codegen.kernel_source import WAIT, Source
 from neurald.drivers.opencl.codegen.lazy_sources import LazySources
 from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
 from neurald.drivers.opencl.kernels.epilogue.epilogue import epilogue, used_values
-from neurald.drivers.opencl.kernels.gemm.accumulate import store_text
+from neurald.drivers.opencl.kernels.gemm.accumulate import fetched_text, store_text
 from neurald.drivers.opencl.kernels.gemm.gemm_view import GemmView, gemm_view, readers
 from neurald.drivers.opencl.kernels.gemm.packing import packed, padded
 from neurald.drivers.opencl.kernels.row_wise import Rows, row_text, rows_of
@@ -154,14 +154,14 @@ def _source(
     values = kernel_arguments(
         kernel.output, (right, *(each for each in read if each is not right)), used_values(kernel)
     )
-    after = epilogue(kernel, values)
+    after = epilogue(kernel, values, is_vector=product.has_vectors, is_fetched=facts.is_nvidia)
     chunks, vector, slices = _chunks(product), _vector(right), _ITEMS // lanes
     ahead = min(_MAX_AHEAD, -(-chunks // slices))
     suffix = "_nvidia" if facts.is_nvidia else ""
     kind = "half" if right.type is Scalar.FLOAT16 else "float"
     unpack = _TEMPLATES[f"asked{suffix}"] + _TEMPLATES[f"unpack_{kind}{suffix if kind == 'half' else ''}"]
     names: dict[str, object] = {}
-    helpers, left = "", _TEMPLATES["left"]
+    helpers, exchange, before, left = "", "", "", _TEMPLATES["left"]
     if rows is None:
         helpers = readers(product)
         copied = product.rows * chunks * vector // 4
@@ -172,14 +172,20 @@ def _source(
             "IS_COPIED": f"at < {copied}" if copied % _ITEMS else 1,
         }
     else:
-        parts = row_text(rows, values, _ITEMS)
-        if parts is None:
+        store = f"*(__local float4 *)(near + row * {chunks * vector} + column) = value;"
+        computed = row_text(rows, values, _ITEMS, store, facts)
+        if computed is None:
             return None
-        left = _TEMPLATES["rows"]
-        names = {"REDUCTIONS": parts.reductions, "LINES": parts.lines, "VALUE": parts.value, **parts.turns}
+        exchange = computed.helpers
+        before, left = f"  const int item = lid;\n{computed.before}", _TEMPLATES["rows"]
+        names = {"STATEMENTS": computed.statements}
     text = fill(
         _TEMPLATES["function"],
         UNPACK=unpack,
+        EXCHANGE=exchange,
+        BEFORE=before,
+        FETCH=_TEMPLATES["fetch"] if after.has_fetch else "",
+        FETCHED=fetched_text(product, after),
         LEFT=left,
         MULTIPLY=_TEMPLATES["multiply"],
         LOOP=_TEMPLATES["loop"] if ahead * slices < chunks else "",
