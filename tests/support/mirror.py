@@ -314,7 +314,6 @@ COVERED_BY: Mapping[str, str] = {
     "hal/operations/__init__.py": "tests/hal/operations/machinery/test_definition.py",
     "hal/operations/arithmetic/quantized.py": "tests/hal/operations/reduction/test_softmax.py",
     "hal/operations/arithmetic/row_quantization.py": "tests/hal/operations/tflite/convolution/test_hybrid.py",
-    "hal/operations/convolution/weighted_sum.py": "tests/hal/operations/convolution/test_fully_connected.py",
     "hal/operations/machinery/broadcasting.py": "tests/hal/operations/elementwise/test_comparison.py",
     "hal/operations/machinery/rules.py": "tests/hal/operations/movement/test_reshape.py",
     "hal/operations/machinery/working_memory.py": "tests/drivers/test_memory_accounts.py",

@@ -6,7 +6,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FeatureLevel, OperandType
-from neurald.hal.operations.arithmetic.fixed_point import Requantization, Rounding
+from neurald.hal.operations.arithmetic.fixed_point import Requantization, Rounding, single_ratio
 from neurald.hal.operations.arithmetic.quantized import quantized_limits
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
@@ -30,6 +30,11 @@ def _shape(call: Call) -> tuple[Shape, ...]:
             "batches, and as many columns as the other has rows, are expected"
         )
     return ((*first[:-1], second[-1]),)
+
+
+def product_scale(call: Call) -> float:
+    """Returns the scale of products of quantised matrices, in float32 as TFLite computes it."""
+    return single_ratio(call.operand("input1").scale, call.operand("input2").scale, 1.0)
 
 
 def _factor(call: Call, name: str, adjoint: str) -> Array:
@@ -62,9 +67,7 @@ def stored_product(call: Call, product: Array, rounding: Rounding = Rounding.TWI
         low, high = quantized_limits(output)
         columns = product.shape[-1]
         requantize = Requantization(
-            multipliers=np.array(
-                [call.operand("input1").scale * call.operand("input2").scale / output.scale]
-            ),
+            multipliers=np.array([product_scale(call) / output.scale]),
             bias=np.zeros(columns, np.int64),
             zero_point=output.zero_point,
             low=low,

@@ -11,9 +11,10 @@ from collections.abc import Callable
 import numpy as np
 
 from neurald.hal.errors import BadData
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FeatureLevel, OperandType
-from neurald.hal.operations.arithmetic.fixed_point import Requantization, Rounding
+from neurald.hal.operations.arithmetic.fixed_point import Requantization, Rounding, single_ratio
 from neurald.hal.operations.arithmetic.quantized import activate, quantized_limits
 from neurald.hal.operations.convolution.windowing import (
     DILATIONS,
@@ -65,6 +66,7 @@ ROWS = (
     ),
 )
 
+_FULLY_CONNECTED = (OperationType.FULLY_CONNECTED, OperationType.TFLITE_FULLY_CONNECTED)
 #: Largest magnitude of an 8-bit input minus its zero point.
 MAX_CENTRED_MAGNITUDE = 255
 #: Largest magnitude of a `signed` input.
@@ -222,7 +224,7 @@ def output_writer(
     if is_quantized(output):
         low, high = quantized_limits(output, activation)
         return Requantization(
-            multipliers=_product_scales(call) / output.scale,
+            multipliers=product_scales(call) / output.scale,
             bias=bias if zero_offset is None else bias + zero_offset,
             zero_point=output.zero_point,
             low=low,
@@ -240,8 +242,16 @@ def output_writer(
     return write_floats
 
 
-def _product_scales(call: Call) -> Array:
-    """Returns the scale of input times weights, per channel or, with shape (1,), for all."""
-    filter_ = call.operand("filter")
-    scales = (filter_.scale,) if filter_.channel_quant is None else filter_.channel_quant.scales
-    return np.array(scales, np.float64) * call.operand("input").scale
+def product_scales(call: Call) -> Array:
+    """Returns the scale of input times weights, per channel or, with shape (1,), for all.
+
+    As in TFLite, the product of two scales is rounded to float32 in fully connected layers, and in
+    convolutions of unsigned weights; convolutions of signed ones multiply in float64, as for
+    channels. The difference is enough to change quantised values by one.
+    """
+    filter_, source = call.operand("filter"), call.operand("input")
+    if filter_.channel_quant is not None:
+        return np.array(filter_.channel_quant.scales, np.float64) * source.scale
+    is_rounded = call.binding.type in _FULLY_CONNECTED or filter_.type.dtype == np.uint8
+    product = single_ratio(filter_.scale, source.scale, 1.0) if is_rounded else filter_.scale * source.scale
+    return np.array((product,), np.float64)

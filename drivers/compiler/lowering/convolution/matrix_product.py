@@ -12,6 +12,7 @@ from neurald.drivers.compiler.lowering.movement.indexing import output_shapes
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.operations.arithmetic.fixed_point import Rounding
+from neurald.hal.operations.convolution.matrix_product import product_scale
 from neurald.hal.operations.machinery.call import Call
 
 _INT32 = -1 << 31, (1 << 31) - 1
@@ -49,7 +50,7 @@ def lower_product(call: Call, builder: Builder, rounding: Rounding = Rounding.TW
     )
     if not is_rescaled:
         return (builder.compute(sums.shape, lambda *at: store(load(sums, at), output)),)
-    requantize = Requantizer(builder, call, [first.scale * second.scale], rounding)
+    requantize = Requantizer(builder, call, [product_scale(call)], rounding)
 
     def body(*at: Expression) -> Expression:
         total = load(sums, at).to(Scalar.INT64)

@@ -20,6 +20,7 @@ from neurald.hal.model.graph import Operand
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.operations.arithmetic.fixed_point import MAX_BIAS, Rounding, clamped_bias
 from neurald.hal.operations.arithmetic.quantized import quantized_limits
+from neurald.hal.operations.convolution.weighted_sum import product_scales
 from neurald.hal.operations.convolution.windowing import shows_padding
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.machinery.layout import is_nchw
@@ -114,12 +115,10 @@ def type_of_sums(source: Operand, filter_: Operand, weights: Value, channels: in
 
 def finish(call: Call, builder: Builder, sums: Value, rounding: Rounding = Rounding.TWICE) -> Value:
     """Applies bias, fused activation and requantisation to sums with channels last."""
-    output, filter_ = call.operand("output"), call.operand("filter")
+    output = call.operand("output")
     bias = builder.value(call, "bias") if call.has("bias") else None
     if is_quantized(output):
-        scales = (filter_.scale,) if filter_.channel_quant is None else filter_.channel_quant.scales
-        source = call.operand("input").scale
-        requantize = Requantizer(builder, call, [scale * source for scale in scales], rounding)
+        requantize = Requantizer(builder, call, product_scales(call).tolist(), rounding)
     # The output's range clamps larger sums anyway, except with unusual scales.
     reach = 1 << rounding.bits
     is_cut = _may_exceed(call, sums, bias, reach - 1)

@@ -3,8 +3,8 @@
 //: LANES: work-items along the columns, one each. SLICES: work-items along the depth. VECTOR:
 //: elements in 16 bytes. CHUNKS: vectors along the depth. BLOCKS: blocks of columns. PITCH:
 //: elements of a row of the left matrix in local memory, which is `near`. MATRIX: the matrix of a
-//: batch. BEFORE: statements that load constants for rows. FETCH: requests what is read when sums are
-//: stored.
+//: batch. BEFORE: statements that load constants for rows. FETCH: requests what is read when sums
+//: are stored.
 
 //: [function]
 $UNPACK

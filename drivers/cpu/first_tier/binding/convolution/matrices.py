@@ -35,6 +35,7 @@ from neurald.drivers.cpu.first_tier.layout import SCALES
 from neurald.drivers.cpu.first_tier.product_kind import Products
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.arithmetic.quantized import quantized_limits
+from neurald.hal.operations.convolution.matrix_product import product_scale
 from neurald.hal.operations.machinery.call import Array, Call
 
 
@@ -181,13 +182,13 @@ def _epilogue_of_matrices(call: Call, kind: Products, depth: int, padded: int) -
         raise NotBound("products of matrices of 16 bits have no kernel")
     if depth * MAX_WEIGHT * MAX_WEIGHT > MAX_INT32:
         raise NotBound("sums may exceed 32 bits")
-    first, second, output = (call.operand(name) for name in ("input1", "input2", "output"))
+    second, output = call.operand("input2"), call.operand("output")
     if kind is Products.HYBRID:
         scales = zeros.copy()
         scales[: output_shape(call)[-1]] = scales_of(second, np.float32)
         both = np.stack((zeros, scales))
         return BoundEpilogue(constants=(BoundConstant.of(both),), words=(*UNLIMITED, padded))
-    multiplier = first.scale * second.scale / output.scale
+    multiplier = product_scale(call) / output.scale
     (mantissa,), parameters = requantization(np.array([multiplier]))
     both = np.zeros((2, padded), np.int32)
     both[1] = mantissa

@@ -25,6 +25,7 @@ from neurald.drivers.cpu.first_tier.product_kind import Products
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.arithmetic.fixed_point import Rounding, clamped_bias
 from neurald.hal.operations.arithmetic.quantized import quantized_limits
+from neurald.hal.operations.convolution.weighted_sum import product_scales
 from neurald.hal.operations.machinery.call import Array, Call
 
 #: The largest magnitude of an 8-bit weight or value without its zero point, and of usual biases.
@@ -165,7 +166,7 @@ def epilogue_of(
         both = table(np.float32, bias, scales_of(filter_, np.float32))
         return BoundEpilogue(constants=(both,), words=(*limits(call), groups * padded))
     _expect_exact(call, kind, weights, bias, is_first_axis=is_first_axis)
-    multipliers = scales_of(filter_, np.float64) * call.operand("input").scale / output.scale
+    multipliers = product_scales(call) / output.scale
     mantissas, parameters = requantization(multipliers, _rounding(call, kind))
     return BoundEpilogue(
         constants=(table(np.int32, bias, mantissas), table(np.int64, *parameters)),

@@ -21,6 +21,7 @@ from neurald.hal.model.graph import ChannelQuant
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
 from neurald.hal.operations import DEFINITIONS
+from neurald.hal.operations.arithmetic.fixed_point import single_ratio
 from neurald.hal.operations.arithmetic.row_quantization import quantize_rows
 from neurald.hal.operations.machinery.call import UnknownValue
 
@@ -133,7 +134,9 @@ def test_quantized_sums_are_rounded_once(
     result = evaluate(FULLY_CONNECTED, inputs, wanted(kind, out_scale, out_zero))
     totals = (x - zero_point) @ matrix.T + offsets
     for unit in range(4):
-        real = scale * (SCALES[unit] if per_channel else SCALES[0]) / out_scale
+        # One scale for all weights is multiplied in float32.
+        product = scale * SCALES[unit] if per_channel else single_ratio(scale, SCALES[0], 1.0)
+        real = product / out_scale
         expected = [
             max(limits.min, min(limits.max, rounded_once(total, real) + out_zero))
             for total in totals[:, unit].tolist()
