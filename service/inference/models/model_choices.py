@@ -41,13 +41,15 @@ class ModelChoices:
             self._wanted = kept
             self.report()
 
-    def to_load(self, names: Iterable[str]) -> tuple[str, ...]:
+    def to_load(self, names: Iterable[str], *, there: Collection[str]) -> tuple[str, ...]:
         """Returns the models to load at the start.
 
         Args:
             names: the models that would be loaded if clients had chosen none.
+            there: the models of the repository. Others that clients have loaded are gone, and
+                loading them would only fail.
         """
-        loaded = (name for name, is_wanted in self._wanted.items() if is_wanted)
+        loaded = (name for name, is_wanted in self._wanted.items() if is_wanted and name in there)
         return tuple(name for name in dict.fromkeys((*names, *loaded)) if self._wanted.get(name, True))
 
     def unloaded(self) -> tuple[str, ...]:

@@ -261,12 +261,13 @@ class Registry:
 
         Args:
             names: the models to load unless clients have unloaded them; None for all of the
-                repository. Those that clients have loaded are loaded as well.
+                repository. Those of the repository that clients have loaded are loaded as well.
         """
         if names is None:
             for file, reason in self._repository.unserved():
                 logger.warning("the file %s is no model: %s", quoted(file), reason)
-        wanted = self._choices.to_load(self._repository.models() if names is None else names)
+        there = self._repository.models()
+        wanted = self._choices.to_load(there if names is None else names, there=there)
         for name in self._choices.unloaded():
             self._note_failure(name, _UNLOADED)
         self._demanded.update(wanted)

@@ -181,6 +181,8 @@ class Calls:
         # Before its requests are answered, so that a front end that dies meanwhile leaves it, too.
         self.registry.note_choice(name, is_wanted=False)
         await self.registry.unload(name)
+        # Again, since it may have waited for a call that loaded the model, and noted that.
+        self.registry.note_choice(name, is_wanted=False)
         self._traces.settings.forget(name)
 
     def _require_control(self) -> None:

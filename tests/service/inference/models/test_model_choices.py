@@ -1,5 +1,6 @@
 """The models that clients have loaded and unloaded outlive the front end."""
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -16,6 +17,14 @@ from support.waiting import wait_until
 from tritonclient.grpc import InferenceServerClient
 
 from neurald.service.inference.models.model_choices import ModelChoices
+from neurald.service.inference.models.registry import Registry
+from neurald.service.inference.models.worker_options import WorkerOptions
+from neurald.service.inference.models.worker_pool import WorkerPool
+from neurald.service.inference.repository.folders import Repository
+from neurald.service.inference.server.calls.calls import Calls
+from neurald.service.inference.server.calls.log_settings import LogSettings
+from neurald.service.inference.server.settings import ServiceSettings
+from neurald.service.inference.server.tracing.traces import RequestTraces
 from neurald.service.manager.state import ServiceStatus
 
 _NAMES = ("a", "b", "c")
@@ -25,14 +34,61 @@ def test_the_last_choice_counts_and_is_reported() -> None:
     choices = ModelChoices({"b": False})
     reported: list[dict[str, bool]] = []
     choices.report = lambda: reported.append(choices.current())
-    assert (choices.to_load(_NAMES), choices.to_load(()), choices.unloaded()) == (("a", "c"), (), ("b",))
+    assert _start(choices) == (("a", "c"), (), ("b",))
     choices.note("b", is_wanted=False, names=_NAMES)
     assert reported == []
     choices.note("c", is_wanted=True, names=_NAMES)
     choices.note("b", is_wanted=True, names=_NAMES)
     choices.note("c", is_wanted=False, names=_NAMES)
     assert reported == [{"b": False, "c": True}, {"c": True, "b": True}, {"b": True, "c": False}]
-    assert (choices.to_load(_NAMES), choices.to_load(()), choices.unloaded()) == (("a", "b"), ("b",), ("c",))
+    assert _start(choices) == (("a", "b"), ("b",), ("c",))
+
+
+def _start(choices: ModelChoices) -> tuple[tuple[str, ...], ...]:
+    """Returns what is loaded at the start, by default and without a default, and what is not."""
+    default, explicit = (choices.to_load(names, there=_NAMES) for names in (_NAMES, ()))
+    return default, explicit, choices.unloaded()
+
+
+def test_models_that_are_gone_are_not_loaded() -> None:
+    """The service would wait for them, and not be ready."""
+    choices = ModelChoices({"a": True, "gone": True})
+    assert choices.to_load((), there=_NAMES) == ("a",)
+    # This one was asked for by the operator, who is told that it is missing.
+    assert choices.to_load(("gone",), there=_NAMES) == ("gone", "a")
+
+
+@pytest.mark.parametrize("last", ["load", "unload"])
+def test_of_calls_at_the_same_time_the_last_one_counts(
+    last: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    zoo.write_plain(tmp_path, "a", zoo.reshaping())
+
+    async def check() -> None:
+        choices = ModelChoices({})
+        models = Registry(
+            Repository([tmp_path]),
+            WorkerPool(WorkerOptions()),
+            queue_size=1,
+            load_s=1.0,
+            given_bytes=1,
+            choices=choices,
+        )
+
+        async def load(*_: object) -> None:
+            await asyncio.sleep(0.01)
+
+        monkeypatch.setattr(models, "_load", load)
+        with contextlib.closing(LogSettings()) as log_settings:
+            calls = Calls(models, None, RequestTraces(ServiceSettings().trace), log_settings)
+            first, second = calls.load("a", {}), calls.unload("a")
+            if last == "load":
+                first, second = second, first
+            # The second one waits for the lock of the model, which the first one has.
+            await asyncio.gather(first, second)
+        assert choices.current() == {"a": last == "load"}
+
+    asyncio.run(check())
 
 
 def test_only_models_of_the_repository_are_remembered() -> None:
