@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from neurald.hal.errors import Error
-from neurald.hal.wording import listed
+from neurald.hal.wording import listed, printable
 from neurald.service.inference.models.model_choices import ModelChoices
 from neurald.service.inference.models.served_version import ServedVersion
 from neurald.service.inference.models.worker_pool import WorkerPool
@@ -54,8 +54,10 @@ OUTDATED: Final = (
 _LOADS: Final = 2
 #: How many models there are at most whose files clients have given: each has processes of its own.
 _MAX_GIVEN: Final = 64
-#: How many models are remembered that could not be loaded, or were unloaded.
-_MAX_FAILURES: Final = 4096
+#: How many models are remembered that could not be loaded, or were unloaded, and how much of each
+#: reason. Configurations of clients may be a part of these, and all are in one report.
+_MAX_FAILURES: Final = 1024
+_MAX_REASON_CHARACTERS: Final = 800
 #: How many versions are remembered that were served and are not any more.
 _MAX_FORMER: Final = 4096
 
@@ -346,10 +348,12 @@ class Registry:
 
     def _note_failure(self, name: str, reason: str) -> None:
         """Remembers why a model is missing, and forgets the oldest, since clients choose names."""
+        if len(reason) > _MAX_REASON_CHARACTERS:
+            reason = f"{reason[:_MAX_REASON_CHARACTERS]} …"
         self._failures.pop(name, None)
         while len(self._failures) >= _MAX_FAILURES:
             del self._failures[next(iter(self._failures))]
-        self._failures[name] = reason
+        self._failures[name] = printable(reason, keeps_lines=True)
 
     def _note_former(self, name: str, before: Iterable[int], now: Iterable[int]) -> None:
         """Remembers versions that are not served any more, and forgets those that are."""

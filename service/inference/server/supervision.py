@@ -28,7 +28,8 @@ logger = logging.getLogger(__name__)
 
 _START_S: Final = 60.0
 _GRACE_S: Final = 5.0
-_MAX_LINE_BYTES: Final = 1 << 20
+#: The longest report of a front end, which describes all of its models.
+_MAX_LINE_BYTES: Final = 1 << 23
 _PAUSE_IN_QUARANTINE_S: Final = 30.0
 
 
@@ -149,11 +150,21 @@ class SupervisedFrontEnd:
         with contextlib.suppress(ConnectionError):
             process.stdin.write(msgspec.json.encode(settings) + b"\n")
             await process.stdin.drain()
-        with contextlib.suppress(ConnectionError, ValueError):
-            while line := await process.stdout.readline():
+        with contextlib.suppress(ConnectionError):
+            while line := await self._line(process.stdout):
                 self._told(line)
                 if not listens.done() and not self._status.failure:
                     listens.set_result(None)
+
+    async def _line(self, output: asyncio.StreamReader) -> bytes:
+        """Returns the next line; nothing at the end, or if the line is too long to be read."""
+        try:
+            return await output.readline()
+        except ValueError:
+            logger.error(
+                "the execution service reports more than %d bytes in one line; it is ended", _MAX_LINE_BYTES
+            )
+            return b""
 
     def _told(self, line: bytes) -> None:
         choices = self._status.choices

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from google.protobuf import json_format
@@ -24,8 +26,10 @@ from neurald.service.inference.models.worker_options import WorkerOptions
 from neurald.service.inference.models.worker_pool import WorkerPool
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.repository.folders import Found, Repository
+from neurald.service.inference.server import supervision
 from neurald.service.inference.worker.orders import LoadOrder, ModelDescription
 from neurald.service.inference.worker.read_files import read_state
+from neurald.service.manager import control
 
 pytest.importorskip("tritonclient.http", reason="the group test is not installed")
 import tritonclient.grpc as triton_grpc
@@ -333,6 +337,22 @@ def test_names_of_clients_are_not_remembered_without_end(
         assert not models._locks
 
     asyncio.run(check())
+
+
+@pytest.mark.parametrize("character", ["a", "\x01", "\N{GRINNING FACE}"])
+def test_a_report_of_all_failures_is_not_too_long(character: str, tmp_path: Path) -> None:
+    """A front end whose reports are too long is ended, and clients choose what fails."""
+
+    config = json.dumps({"backend": character * 100_000}, ensure_ascii=False)
+
+    async def check() -> int:
+        models = registry_of(tmp_path)
+        with pytest.raises(ServiceError, match="backend"):
+            await models.load("m" * 128, config, FILES)
+        return len(msgspec.json.encode(models.statuses()))
+
+    most = asyncio.run(check()) * registry._MAX_FAILURES
+    assert most < min(supervision._MAX_LINE_BYTES, control._MAX_REPLY_BYTES)
 
 
 def test_a_model_of_two_repositories_is_not_guessed(tmp_path: Path) -> None:

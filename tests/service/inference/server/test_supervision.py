@@ -40,6 +40,25 @@ def test_how_a_front_end_has_ended_is_known(
     assert lines == ({ended} if end == "exit 3" else set())
 
 
+def test_a_front_end_that_reports_too_much_is_ended(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(supervision, "_MAX_LINE_BYTES", 1000)
+    program = _PROGRAM + "printf '%05000d\\n' 7; exec sleep 60"
+    monkeypatch.setattr(supervision, "own_program", lambda *_: ["/bin/sh", "-c", program])
+
+    async def check() -> None:
+        front_end = SupervisedFrontEnd(ServiceSettings())
+        await front_end.start()
+        async with asyncio.timeout(10):
+            while front_end.status().process is not None:
+                await asyncio.sleep(0.01)
+        await front_end.stop()
+
+    asyncio.run(check())
+    assert "the execution service reports more than 1000 bytes in one line; it is ended" in caplog.text
+
+
 def test_choices_of_clients_are_given_to_the_next_front_end(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
