@@ -43,13 +43,17 @@ class ForkServerProcess:
             raise OpFailed("no compiler process can be started: the path of this Python is not known")
         # An empty text is false.
         about = (driver, str(niceness), "yes" * lasts, "yes" * spares, sys.pycache_prefix or "")
-        self._control, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
-        self._control.settimeout(EXCHANGE_S)
-        # Whoever reads what the application writes, such as `tee`, waits for all that hold its
-        # pipe, and this process may outlive the application.
-        self._stderr = os.memfd_create("neurald compiler messages")
+        self._stderr = -1
+        try:
+            self._control, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+        except OSError as error:
+            raise _not_started(error) from None
         with contextlib.closing(theirs):
             try:
+                self._control.settimeout(EXCHANGE_S)
+                # Whoever reads what the application writes, such as `tee`, waits for all that hold
+                # its pipe, and this process may outlive the application.
+                self._stderr = os.memfd_create("neurald compiler messages")
                 # Ctrl-C does not reach its group. It stays in the session, since Linux may schedule
                 # sessions as groups of equal rights, and niceness then counts only within a
                 # session.
@@ -63,7 +67,7 @@ class ForkServerProcess:
                 )
             except OSError as error:
                 self.forget()
-                raise OpFailed(f"no compiler process can be started: {error}") from None
+                raise _not_started(error) from None
 
     @property
     def number(self) -> int:
@@ -99,7 +103,7 @@ class ForkServerProcess:
         return True
 
     def forget(self) -> None:
-        """Closes this process's end of the control socket, without waiting for the process."""
+        """Closes what this process has of it, without waiting for its end."""
         self._control.close()
         if self._stderr >= 0:
             os.close(self._stderr)
@@ -115,3 +119,7 @@ class ForkServerProcess:
         if not self._process.wait(1.0):
             self._process.kill()
             self._process.wait()
+
+
+def _not_started(error: OSError) -> OpFailed:
+    return OpFailed(f"no compiler process can be started: {error}")

@@ -222,15 +222,15 @@ class CompilePool:
         Raises:
             OpFailed: no process can be started, or it does not take the job.
         """
-        ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
         try:
+            ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
             # Messages that were sent stay readable when this end is closed.
             with contextlib.closing(ours), contextlib.closing(theirs):
                 send_message(ours, job, memories)
                 if not self._running_process().take(theirs, LEFT):
                     raise OpFailed("the compiler process has ended")
         except OSError as error:
-            raise OpFailed(f"the compiler process takes no jobs: {error}") from None
+            raise OpFailed(f"the compiler process gets no jobs: {error}") from None
         with self._lock:
             self._has_left = True
 
@@ -241,7 +241,10 @@ class CompilePool:
             OpFailed: no process can be started.
         """
         with contextlib.ExitStack() as cleanup:
-            ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+            try:
+                ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+            except OSError as error:
+                raise OpFailed(f"the compiler process gets no jobs: {error}") from None
             cleanup.enter_context(contextlib.closing(ours))
             with contextlib.closing(theirs):
                 for _ in range(2):

@@ -376,6 +376,32 @@ def test_a_driver_that_cannot_be_made_is_told(session: Session) -> None:
         pool.close()
 
 
+def free_descriptors(count: int) -> list[int]:
+    """Returns the numbers that the next descriptors will have."""
+    found = [os.open(os.devnull, os.O_RDONLY) for _ in range(count)]
+    for each in found:
+        os.close(each)
+    return found
+
+
+@pytest.mark.parametrize("left", range(5))
+def test_without_descriptors_no_process_is_started_and_none_are_lost(left: int) -> None:
+    pool = SessionPool(DRIVER, CompilingDevice(), Limits())
+    free = free_descriptors(left + 1)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free[left], limits[1]))
+    try:
+        with pytest.raises(OpFailed, match=r"no compiler process can be started|gets no jobs"):
+            pool.pool.begin()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    try:
+        assert free_descriptors(left + 1) == free
+        pool.pool.begin().close()
+    finally:
+        pool.close()
+
+
 def test_what_a_compiler_process_says_before_it_dies_is_told(
     session: Session, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
