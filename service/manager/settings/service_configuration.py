@@ -322,10 +322,8 @@ def _checked_address(where: str, value: str | int) -> str:
     try:
         if text:
             Address.parse(full_address(text))
-    except BadData:
-        raise BadData(
-            f"{where} is {value!r}; host:port, or the number of a port of this host, is expected"
-        ) from None
+    except BadData as error:
+        raise BadData(f"{where}: {error}; a number alone is a port of this host") from None
     return text
 
 

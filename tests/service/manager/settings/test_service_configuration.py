@@ -1,6 +1,7 @@
 """The table `[service]`: precedence, sources, and errors that name the setting."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -74,8 +75,25 @@ def test_a_port_needs_no_quotation_marks(file: Path, name: str) -> None:
         assert getattr(service_settings(found), name) == "127.0.0.1:8123"
     for written in ("true", "81.5", "-1", "65536", "'65536'"):
         file.write_text(f"[service]\n{name} = {written}\nrepositories = ['/models']")
-        with pytest.raises(BadData, match=rf"service.{name}.* is "):
+        with pytest.raises(BadData, match=rf"service.{name}\b"):
             load_configuration(file)
+
+
+@pytest.mark.parametrize(
+    ("written", "reason"),
+    [
+        (
+            "70000",
+            "'127.0.0.1:70000' is not an address; unix:///path or host:port is expected; a number alone",
+        ),
+        ("'here'", "'here' is not an address; unix:///path or host:port is expected; a number alone"),
+        (f"'unix:///{'a' * 200}'", "has 201 bytes; at most"),
+    ],
+)
+def test_what_is_wrong_with_an_address_is_said(file: Path, written: str, reason: str) -> None:
+    file.write_text(f"[service]\ngrpc = {written}\nrepositories = ['/models']")
+    with pytest.raises(BadData, match=rf"^service\.grpc \({re.escape(str(file))}\): .*{re.escape(reason)}"):
+        load_configuration(file)
 
 
 def test_the_command_line_comes_first(file: Path) -> None:
