@@ -303,8 +303,6 @@ COVERED_BY: Mapping[str, str] = {
     "hal/execution/reference_support.py": "tests/drivers/reference/test_device.py",
     "hal/execution/reusable.py": "tests/runtime/execution/test_reusable_execution.py",
     "hal/extension_support.py": "tests/hal/model/test_extension.py",
-    "hal/memory/alignment.py": "tests/hal/memory/test_pool.py",
-    "hal/memory/private_memory.py": "tests/hal/memory/test_pool.py",
     "hal/model/device_buffer.py": "tests/hal/buffers/test_tracked_buffer.py",
     "hal/model/numbering.py": "tests/hal/validation/test_model_rules.py",
     "hal/model/operation_type.py": "tests/hal/rpc/wire/test_model.py",

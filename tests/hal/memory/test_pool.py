@@ -4,7 +4,6 @@ import fcntl
 import gc
 import mmap
 import os
-import re
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +16,8 @@ from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.errors import BadData, BadState, OutOfMemory, Unmappable
-from neurald.hal.memory.alignment import ALIGNMENT, align
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory, checked_range, leave_all_pages
-from neurald.hal.memory.private_memory import anonymous, anonymous_whole, buffer_address
+from neurald.hal.memory.private_memory import anonymous
 
 pytestmark = pytest.mark.quick
 
@@ -60,42 +58,6 @@ def test_parts_of_private_memory_stay() -> None:
     assert private[:] == b"x" * len(private)
 
 
-@pytest.mark.parametrize(
-    "size", [1, 4097, 1 << 16, (1 << 19) - 1, 1 << 19, 1 << 21, (2 << 20) + 1, (5 << 20) + 3]
-)
-def test_private_memory_of_any_size_is_zero_and_can_be_filled(size: int) -> None:
-    memory = anonymous_whole(size)
-    assert memory.nbytes == size
-    assert not memory.readonly
-    assert buffer_address(memory) % ALIGNMENT == 0
-    assert memory == bytes(size)
-    content = os.urandom(size)
-    memory[:] = content
-    assert memory == content
-
-
-@pytest.mark.skipif(
-    not Path("/sys/kernel/mm/transparent_hugepage").exists(), reason="the system has no huge pages"
-)
-@pytest.mark.parametrize("size", [1 << 19, 1 << 21, (2 << 20) + 1, (5 << 20) + 3])
-def test_large_private_memory_is_on_huge_pages_up_to_its_end(size: int) -> None:
-    memory = anonymous_whole(size)
-    huge_bytes = 1 << 21
-    first = buffer_address(memory)
-    assert first % huge_bytes == 0
-    end = -(-(first + size) // huge_bytes) * huge_bytes
-    advised = 0
-    mappings = re.findall(
-        r"^([0-9a-f]+)-([0-9a-f]+) .*?^VmFlags:(.*?)$",
-        Path("/proc/self/smaps").read_text("ascii"),
-        re.M | re.S,
-    )
-    for begin, limit, flags in mappings:
-        if "hg" in flags.split():
-            advised += max(0, min(end, int(limit, 16)) - max(first, int(begin, 16)))
-    assert advised == end - first
-
-
 def test_ranges_are_copied_one_after_the_other() -> None:
     first, second = HostMemory(bytes(range(200))), SharedMemory.constant(memoryview(b"abcdef" * 70_000))
     copied = SharedMemory.constants([(first, 3, 100), (second, 6, 400_000), (first, 0, 1)])
@@ -123,11 +85,6 @@ def test_checked_range_accepts_exactly_what_lies_inside(offset: int, length: int
 def test_checked_range_with_huge_numbers() -> None:
     with pytest.raises(BadData):
         checked_range(2**64 - 8, 16, 2**32, "it")
-
-
-@sweep(("size", "aligned"), [(0, 0), (1, 64), (64, 64), (65, 128)])
-def test_align(size: int, aligned: int) -> None:
-    assert align(size) == aligned
 
 
 def test_host_memory_is_not_copied() -> None:
