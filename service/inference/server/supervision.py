@@ -100,6 +100,8 @@ class SupervisedFrontEnd:
         loop = asyncio.get_running_loop()
         while True:
             began_s = loop.time()
+            # That of the process before is not the reason if this one ends without a word.
+            self._status = msgspec.structs.replace(self._status, failure="")
             with ORPHANS.starting():
                 process = self._process = await asyncio.create_subprocess_exec(
                     *own_program("neurald.service.inference.server.program", str(os.getpid())),

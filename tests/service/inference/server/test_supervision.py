@@ -59,6 +59,38 @@ def test_a_front_end_that_reports_too_much_is_ended(
     assert "the execution service reports more than 1000 bytes in one line; it is ended" in caplog.text
 
 
+def test_a_failure_is_that_of_the_last_front_end(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    started = tmp_path / "started"
+    program = f"""
+        read -r settings; echo >> {started}
+        case $(wc -l < {started}) in
+        1) echo '{{"process": 1}}'; exit 1;;
+        2) echo '{{"process": null, "failure": "the address is in use"}}'; exit 2;;
+        3) exit 3;;
+        *) echo '{{"process": 4}}'; exec sleep 60;;
+        esac
+    """
+    monkeypatch.setattr(supervision, "own_program", lambda *_: ["/bin/sh", "-c", program])
+
+    async def check() -> None:
+        front_end = SupervisedFrontEnd(ServiceSettings())
+        await front_end.start()
+        async with asyncio.timeout(30):
+            while front_end.status().process != 4:
+                await asyncio.sleep(0.01)
+        await front_end.stop()
+
+    asyncio.run(check())
+    ended = [each.getMessage() for each in caplog.records if "ended with status" in each.getMessage()]
+    assert ended == [
+        "the execution service ended with status 1, and is started again",
+        "the execution service ended with status 2 (the address is in use), and is started again",
+        "the execution service ended with status 3, and is started again",
+    ]
+
+
 def test_choices_of_clients_are_given_to_the_next_front_end(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
