@@ -110,6 +110,8 @@ _BINARY: Final = {
 }
 #: Kernels of functions of two floats that treat NaN in another way than others of their name.
 _OF_FLOATS: Final = {"TFLITE_MAXIMUM": "larger", "TFLITE_MINIMUM": "smaller"}
+#: Functions of two integers that round, and treat 0, in another way than others of their name.
+_OF_INTEGERS: Final = {"DIV": "quotient"}
 _COMPARED: Final = {
     "EQUAL": "equal",
     "NOT_EQUAL": "differs",
@@ -123,7 +125,7 @@ _OF_WORDS: Final = frozenset(
     ("add", "subtract", "multiply", "maximum", "minimum", "floor_divide", "remainder")
 )
 #: Functions of 32-bit integers only.
-_OF_SHORT_WORDS: Final = frozenset(("divide", "squared_difference"))
+_OF_SHORT_WORDS: Final = frozenset(("divide", "quotient", "squared_difference"))
 _OF_ONE_WORD: Final = frozenset(("absolute", "negative", "square", "sign"))
 #: The names of integers in the names of functions.
 _INTEGERS: Final = {_WORD: "word", OperandType.TENSOR_INT64: "long"}
@@ -293,6 +295,8 @@ def bind_binary(scope: BindingScope, call: Call) -> list[BoundCall]:
     operands, output = [call.operand(name) for name in (one, other)], call.operand("output")
     function, kinds = _BINARY[call.binding.type.name], {each.type for each in operands}
     messages: tuple[str, ...] = ()
+    if output.type in _INTEGERS:
+        function = _OF_INTEGERS.get(call.binding.type.name, function)
     if function in ("floor_divide", "remainder") or (function == "divide" and output.type is _WORD):
         messages = (f"{call.name(other)} contains 0; non-zero divisors are expected",)
     if kinds == {FLOAT} and output.type is FLOAT:

@@ -157,6 +157,10 @@ _FUNCTIONS: Final[Mapping[str, _Elementwise]] = {
     "divide_word": _Elementwise(
         operands=(_WORD, _WORD), function=lambda x, y: apply(Op.TRUNCATE_DIVIDE, x, y), divides=True
     ),
+    # Of Android: it rounds down, and a divisor of 0 gives 0.
+    "quotient_word": _Elementwise(
+        operands=(_WORD, _WORD), function=lambda x, y: select(y.equals(0), 0, x // y)
+    ),
     "squared_difference_word": _Elementwise(operands=(_WORD, _WORD), function=lambda x, y: (x - y) * (x - y)),
     **{
         f"{name}_word": _Elementwise(operands=(_WORD,), function=function)

@@ -256,17 +256,26 @@ def test_bytes_are_compared_by_their_scales(target: str, kind: nd.OperandType) -
 
 
 @pytest.mark.parametrize("target", TARGETS_HERE)
-@pytest.mark.parametrize("name", ["TFLITE_DIV", "TFLITE_SQUARED_DIFFERENCE"])
+@pytest.mark.parametrize(
+    "name", ["DIV", "TFLITE_DIV", "TFLITE_FLOOR_DIV", "TFLITE_FLOOR_MOD", "TFLITE_SQUARED_DIFFERENCE"]
+)
 def test_quotients_and_differences_of_integers(target: str, name: str) -> None:
     build, rng, shape = LayerBuilder(0), np.random.default_rng(0), (3, 67)
     first, second, output = (build.operand(INT32, shape) for _ in range(3))
-    more = [build.scalar(0)] if name == "TFLITE_DIV" else []
+    more = [build.scalar(0)] if name.endswith("DIV") and "FLOOR" not in name else []
     model = build.model(nd.OperationType[name], [first, second, *more], output, [first, second])
     one, other = (rng.integers(-99, 100, shape).astype(np.int32) for _ in range(2))
+    limits = np.iinfo(np.int32)
+    # All pairs of these, of which the least one and -1 have a quotient that is too large.
+    special = np.array([limits.min, limits.min + 1, -7, -1, 1, 3, limits.max], np.int32)
+    pairs = np.array(list(itertools.product(special, special)), np.int32)
+    one[:, : len(pairs)], other[:, : len(pairs)] = pairs.T
     other[other == 0] = 4
     check(model, target, inputs=[one, other])
-    if name == "TFLITE_DIV":
-        other[2, 66] = 0
+    other[2, 66] = 0
+    if name in ("DIV", "TFLITE_SQUARED_DIFFERENCE"):
+        check(model, target, inputs=[one, other])
+    else:
         with pytest.raises(OpFailed, match="contains 0"):
             results(prepared(model, target), model, [one, other])
 
