@@ -212,16 +212,15 @@ def _short_row(
     vector = FloatVector(loads)
     texts = _NewLines(vector)
     bodies = [_along(each, rows.column) for each in rows.reductions]
-    # Constants are loaded first, and other loads do not wait for reductions.
+    # Constants are loaded first, and other loads do not wait for reductions. Numbers by which
+    # elements are found are loaded with their indices.
     whole = _unrounded(rows)
     parts = [
         each
         for each in walk(*bodies, whole)
-        if isinstance(each, Load) and free_axes(each) <= {rows.row, rows.column}
+        if isinstance(each, Load) and each.type in _FLOATS and free_axes(each) <= {rows.row, rows.column}
     ]
-    constants = [
-        each for each in parts if each.value.constant is not None and rows.row not in free_axes(each)
-    ]
+    constants = [each for each in parts if _is_known(each) and rows.row not in free_axes(each)]
     column = "item * 4" if is_whole else f"min(item * 4, {length} - 4)"
     if any(vector.value(each) is None for each in constants):
         return None
@@ -258,6 +257,11 @@ def _short_row(
         GUARD=guard,
         STORE=store,
     )
+
+
+def _is_known(element: Load) -> bool:
+    """Returns True if an element and what its index depends on are those of constants."""
+    return all(each.value.constant is not None for each in walk(element) if isinstance(each, Load))
 
 
 class _NewLines:

@@ -5,7 +5,9 @@ instead, once for all channels: to integers of 30 bits and a sign with a common 
 their scale, and these to four signed digits to the base of 256. Instructions multiply four digits
 by four weights. A digit's products are added up exactly, and the sums of the digits become floats
 at the end. An input thus changes by at most 2^-29 of the row's largest one, where rounding a
-product of it changes up to 2^-24 of the product.
+product of it changes up to 2^-24 of the product. So inputs far below the largest one lose digits,
+and those below 2^-29 of it are 0, even for channels whose weight of the largest one is 0. If all
+inputs are below 2^-97, they change by up to 2^-126 instead.
 
 Rows with infinities or NaN are multiplied as floats.
 """

@@ -12,14 +12,16 @@ from support.opencl.sources import Bench, opencl_facts, program_of
 from support.opencl.warps import with_tensor_cores, without_warps
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate
-from neurald.drivers.compiler.ir.expression import Expression, apply, axis, load, reduce
+from neurald.drivers.compiler.ir.expression import Expression, apply, axis, clamp, load, reduce
 from neurald.drivers.compiler.ir.graph import Graph
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.fusion.fusion import fuse
+from neurald.drivers.opencl.codegen.arguments import KernelArguments
 from neurald.drivers.opencl.codegen.kernel_source import Source
+from neurald.drivers.opencl.codegen.render import arguments_of
 from neurald.drivers.opencl.kernels import row_wise
 from neurald.drivers.opencl.kernels.select import candidates
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
@@ -76,6 +78,23 @@ def rms_norm(*shape: int) -> Graph:
     squares = mean(builder, source, lambda each: each * each)
     return builder.finish(
         builder.compute(shape, lambda *at: load(source, at) * apply(Op.RSQRT, load(squares, at[:-1]) + 1e-6))
+    )
+
+
+def norm_of_chosen_rows(count: int, length: int) -> Graph:
+    """Returns a graph that normalises rows of a constant table, which an input chooses."""
+    builder = GraphBuilder()
+    chosen, table = builder.input(count, type=Scalar.INT32), builder.weights(5, length)
+    rows = builder.compute(
+        (count, length),
+        lambda y, x: load(table, (clamp(load(chosen, (y,)).to(Scalar.INDEX), 0, 4), x)),
+    )
+    squares, scale = mean(builder, rows, lambda each: each * each), builder.weights(length)
+    return builder.finish(
+        builder.compute(
+            rows.shape,
+            lambda y, x: load(rows, (y, x)) * apply(Op.RSQRT, load(squares, (y,)) + 1e-6) * load(scale, (x,)),
+        )
     )
 
 
@@ -155,6 +174,27 @@ def test_the_largest_number_leaves_out_nan() -> None:
     (kernel_source, *_) = row_wise.candidates(kernel_of(graph), replace(gpu(), is_nvidia=False))
     result, _ = Bench(FACTS.handle).run(kernel_source, {source: rows})
     np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_only_constants_are_loaded_before_earlier_kernels_end(count: int) -> None:
+    assert FACTS is not None
+    graph, bench = norm_of_chosen_rows(count, 128), Bench(FACTS.handle)
+    kernel = kernel_of(graph)
+    rows, values = row_wise.rows_of(kernel), KernelArguments(arguments_of(kernel))
+    assert rows is not None
+    text = row_wise.row_text(rows, values, 256, "", gpu())
+    assert text is not None
+    # Elements are loaded once, without a loop over turns.
+    assert "turn" not in text.statements
+    names = {value.shape: argument.name for value, argument in values.by_value.items()}
+    assert [each for each in names.values() if f"{each} +" in text.before or f"{each}[" in text.before] == [
+        names[(128,)]
+    ]
+    (source, *_) = row_wise.candidates(kernel, replace(gpu(), is_nvidia=False))
+    arrays = [np.arange(count, dtype=np.int32) * 3 + 1]
+    result, _ = bench.run(source, dict(zip(graph.inputs, arrays, strict=True)))
+    np.testing.assert_allclose(result, evaluate(graph, arrays)[0], rtol=1e-5, atol=1e-6)
 
 
 def test_many_rows_have_a_warp_each() -> None:
