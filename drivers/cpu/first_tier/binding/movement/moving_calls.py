@@ -24,6 +24,8 @@ _INDEX_WORDS: Final = {OperandType.TENSOR_INT32: 1, OperandType.TENSOR_INT64: 2}
 #: Estimated time of a run, and elements that it moves per nanosecond.
 _RUN_NS: Final = 2.0
 ELEMENTS_PER_NS: Final = 4
+#: Sizes of the elements that kernels move.
+_ITEMSIZES: Final = (1, 2, 4, 8)
 #: Size of the largest element, and of the longest lines whose elements are joined to larger ones.
 MAX_ELEMENT_BYTES: Final = 8
 _MAX_JOINED_BYTES: Final = 32
@@ -66,9 +68,7 @@ def moving_call(
     Raises:
         NotBound: there is no kernel.
     """
-    if itemsize not in (1, 2, 4, 8):
-        raise NotBound("the type has no kernel")
-    if count is None:
+    if count is None and itemsize in _ITEMSIZES:
         loops = merged_loops(shape, (output_strides, strides))
         factor = _joined(loops, itemsize, output_start, start)
         if factor > 1:
@@ -83,6 +83,23 @@ def moving_call(
         transposed = _transposing_call(output, given, itemsize, loops, output_start, start)
         if transposed is not None:
             return transposed
+    return _strided_call(output, given, itemsize, shape, output_strides, strides, output_start, start, count)
+
+
+def _strided_call(
+    output: int | BoundTemporary,
+    given: int | BoundConstant | BoundTemporary,
+    itemsize: int,
+    shape: Shape,
+    output_strides: Sequence[int],
+    strides: Sequence[int],
+    output_start: int = 0,
+    start: int = 0,
+    count: int | None = None,
+) -> BoundCall:
+    """Implements `moving_call` by the kernel for all strides, with elements as they are."""
+    if itemsize not in _ITEMSIZES:
+        raise NotBound("the type has no kernel")
     words, work_items = nest(shape, (output_strides, strides), count, any_order=count is None)
     return BoundCall(
         function=f"first_move_{itemsize}",
@@ -181,7 +198,8 @@ def part_moving_call(
         raise NotBound("the indexes have a type without a kernel")
     strides, own = strides_of(whole), strides_of(part)
     to, source = (strides, own) if is_written else (own, strides)
-    moved = moving_call(output, given, operand.type.dtype.itemsize, part, to, source)
+    # The kernel counts the index in elements, so that these cannot be joined.
+    moved = _strided_call(output, given, operand.type.dtype.itemsize, part, to, source)
     axes = [
         (length - taken, stride if is_written else 0, 0 if is_written else stride)
         for length, taken, stride in zip(whole, part, strides, strict=True)
@@ -214,7 +232,7 @@ def running_call(output: int, given: int, itemsize: int, sources: Array, places:
 
 def run_table_call(output: int, given: int, itemsize: int, table: BoundConstant, length: int) -> BoundCall:
     """Returns the call that moves runs of elements by a table of their places."""
-    if itemsize not in (1, 2, 4, 8):
+    if itemsize not in _ITEMSIZES:
         raise NotBound("the type has no kernel")
     runs = table.shape[0]
     return BoundCall(

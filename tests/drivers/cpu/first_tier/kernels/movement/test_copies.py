@@ -326,3 +326,28 @@ def test_long_rows_are_reversed(target: str, kind: nd.OperandType) -> None:
         axes = build.constant(INT32, np.array([axis], np.int32))
         inputs = [given, axes]
         check(build.model(nd.OperationType.TFLITE_REVERSE_V2, inputs, output, [given]), target, threads=2)
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize("kind", [FLOAT, SIGNED, SHORT, INT64], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("length", [1, 2, 4, 8])
+def test_parts_of_even_rows_begin_anywhere(target: str, kind: nd.OperandType, length: int) -> None:
+    scale = {"scale": 0.1} if kind in (SIGNED, SHORT) else {}
+    for name in ("TFLITE_SLICE", "TFLITE_DYNAMIC_UPDATE_SLICE"):
+        build = LayerBuilder(0)
+        whole, part = (build.operand(kind, (4, each), **scale) for each in (2 * length, length))
+        begin = build.operand(INT32, (2,))
+        if name == "TFLITE_SLICE":
+            size = build.constant(INT32, np.array([4, length], np.int32))
+            model = build.model(nd.OperationType[name], [whole, begin, size], part, [whole, begin])
+        else:
+            output = build.operand(kind, (4, 2 * length), **scale)
+            inputs = [whole, part, begin]
+            model = build.model(nd.OperationType[name], inputs, output, inputs)
+        rng = np.random.default_rng(length)
+        *given, _ = (
+            values(rng, each.type, each.dimensions or ())
+            for each in (model.main.operands[index] for index in model.main.inputs)
+        )
+        for place in range(length + 1):
+            check(model, target, inputs=[*given, np.array([0, place], np.int32)])
