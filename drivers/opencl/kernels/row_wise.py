@@ -201,15 +201,7 @@ def _short_row(
     length = rows.column.extent
     is_whole = same_length(length, 4 * width)
     guard = "1" if is_whole else f"item * 4 < {length}"
-    loads = Vector4Loads(
-        values.by_value,
-        {rows.row: "row", rows.column: "column"},
-        rows.row,
-        rows.column,
-        length,
-        is_literal=True,
-    )
-    vector = FloatVector(loads)
+    vector = FloatVector(_loads(rows, values, rows.column))
     texts = _NewLines(vector)
     bodies = [_along(each, rows.column) for each in rows.reductions]
     # Constants are loaded first, and other loads do not wait for reductions. Numbers by which
@@ -335,13 +327,17 @@ def _turns(length: int, width: int) -> dict[str, object]:
     }
 
 
+def _loads(rows: Rows, values: KernelArguments, along: Axis) -> Vector4Loads:
+    """Returns what renders the loads of four elements of a row."""
+    names: dict[Expression, str] = {rows.row: "row", along: "column"}
+    return Vector4Loads(values.by_value, names, rows.row, along, along.extent, is_literal=True)
+
+
 def _vector(
     rows: Rows, values: KernelArguments, body: Expression, along: Axis, known: dict[Expression, str]
 ) -> tuple[str, list[str]] | None:
     """Returns the text of four elements of a row, and the statements that they need."""
-    names: dict[Expression, str] = {rows.row: "row", along: "column"}
-    loads = Vector4Loads(values.by_value, names, rows.row, along, along.extent, is_literal=True)
-    vector = FloatVector(loads, known)
+    vector = FloatVector(_loads(rows, values, along), known)
     text = vector.value(body)
     return None if text is None else (f"(float4)({text})", vector.lines)
 

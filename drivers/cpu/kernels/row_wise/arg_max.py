@@ -10,12 +10,11 @@ from neurald.drivers.compiler.ir.graph import TopK
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.cpu.codegen.epilogue import arguments_of, epilogue, parameter_names, pointer_names
 from neurald.drivers.cpu.emit.instructions import Instructions
-from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.common.addressing import address, multiple, total
 from neurald.drivers.cpu.kernels.common.function import cost_ns, function_text
 from neurald.drivers.cpu.kernels.common.horizontal import horizontal_extreme
 from neurald.drivers.cpu.kernels.common.work_items import each_work_item
-from neurald.drivers.cpu.kernels.row_wise.sort_keys import key_bits, keys_at
+from neurald.drivers.cpu.kernels.row_wise.sort_keys import key_bits, key_vector, keys_at
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 
@@ -60,8 +59,7 @@ class _ArgMaxWriter:
         self._kind, self._length = node.input.type, node.input.shape[-1]
         self._key = f"i{key_bits(self._kind)}"
         self._pointers = pointer_names(arguments_of(kernel))
-        most = min(self._length, target.lanes(key_bits(self._kind) // 8))
-        self._v = Vector(code, target, 1 << (most.bit_length() - 1))
+        self._v = key_vector(code, target, self._kind, self._length)
 
     @property
     def lanes(self) -> int:

@@ -1,15 +1,30 @@
 """Order-preserving conversion of elements to signed integers, with NaN as the largest."""
 
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.math.integers import is_signed
 from neurald.drivers.cpu.emit.op_table import from_stored, stored
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.common.addressing import address, multiple
+from neurald.drivers.cpu.target.target import Target
 
 
 def key_bits(kind: Scalar) -> int:
     """Returns the size of the keys for a type."""
     return 64 if kind.size_bytes == 8 else 32
+
+
+def key_vector(code: Instructions, target: Target, kind: Scalar, length: int) -> Vector:
+    """Returns vectors for the keys of a row, which fill a register if the row is as long.
+
+    Args:
+        code: receives the instructions.
+        target: the target of the code.
+        kind: type of the elements.
+        length: number of elements of the row, at least 1.
+    """
+    most = min(length, target.lanes(key_bits(kind) // 8))
+    return Vector(code, target, 1 << (most.bit_length() - 1))
 
 
 def keys_at(v: Vector, kind: Scalar, source: str, index: str) -> str:

@@ -223,7 +223,7 @@ def test_several_axes_that_are_data_and_removed(
 @sweep("is_depthwise", [False, True])
 @sweep("taps", [2, 3, 5])
 def test_windows_longer_than_what_they_move_over(taps: int, *, is_depthwise: bool) -> None:
-    """Of an image that is as short as its borders, positions before and after it are not read."""
+    """Positions before and after an image that is as short as its borders are not read."""
     channels, rng = 32, np.random.default_rng(taps)
     graph = Graph()
     source, count = graph.value(shape=(20, channels)), graph.value(INT, (1,))

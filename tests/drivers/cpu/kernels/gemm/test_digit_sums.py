@@ -59,7 +59,7 @@ def sums(target: Target, row: np.ndarray, columns: int = 100) -> tuple[np.ndarra
 
 @pytest.mark.parametrize("target", DIGIT_TARGETS, ids=lambda target: target.name)
 class TestSums:
-    """Of rows, on processors that have the instructions."""
+    """Sums of rows on processors that have the instructions."""
 
     def test_kernels(self, target: Target) -> None:
         cases = []
