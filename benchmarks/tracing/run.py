@@ -1,6 +1,6 @@
 """Measures what a trace adds to calls of the library.
 
-    PYTHONPATH=src:tests python benchmarks/tracing/run.py [--only TEXT ...] [--rounds 40]
+    PYTHONPATH=src:tests python benchmarks/tracing/run.py [--only TEXT ...] [--rounds 400]
         [--max-s 170] [--json FILE]
 
 The calls are those of a small model, the digits of `neurald demo`, in this process, by a daemon on
@@ -8,27 +8,37 @@ this host through shared memory, and by one at 127.0.0.1 over gRPC. The less a m
 larger is the share of what is recorded. `--only` selects calls whose names contain one of the
 texts.
 
-A round makes the calls of each kind for some milliseconds, 20 of them at least, without and with a
-trace, in an order that changes from round to round. The median of a kind's times per call counts
-for each, and for what is added the median of the differences of rounds. What a trace does at its
-begin and at its end is not part of the times; nor are the first 200 calls of a trace and after it,
-or those of 20 ms, in which the interpreter specialises code for the methods that were replaced. A
-trace of nothing precedes the calls without one, so that both begin with code that is specialised as
-little. The last column says from what time of a call on this is 2 % or less.
+All kinds of calls take turns during the whole run, so that slower times of the machine are slower
+times of all. In its turn, a kind is called in pairs of blocks of some milliseconds, one with a
+trace right before or after one without, in an order that changes from pair to pair. The time of a
+block is the median of parts of it, of 100 µs or a call each, so that interruptions do not count.
+What is added is the median of the shares by which the second block of a pair takes longer than the
+first one, and the columns beside it are the ends of its 95 % confidence interval, which assumes
+nothing about how the shares are distributed. Times are medians of blocks.
+
+What a trace does at its begin and at its end is not part of the times; nor are the first 200 calls
+of a trace and after it, or those of 20 ms, in which the interpreter specialises code for the
+methods that were replaced. A trace of nothing precedes the calls without one, so that both begin
+with code that is specialised as little. The last column says from what time of a call on this is
+2 % or less.
 """
 
 import argparse
+import math
+import os
 import statistics
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
 
 import neurald as nd
 from neurald import litert
+from neurald.runtime.tracing.span import Recorder
+from neurald.runtime.tracing.trace_points import install
 from neurald.service.demo.digits import MODEL
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -36,8 +46,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from result_file import Cell, Column, Table, write_run
 
 _IMAGE = np.zeros((1, 8, 8, 1), np.uint8)
-#: How long calls are made at a time, and how often at least.
-_BLOCK_S, _LEAST_CALLS = 0.004, 20
+#: How long a block and a part of it take, and how many parts it has at least.
+_BLOCK_S, _PART_S, _LEAST_PARTS = 0.002, 0.0001, 15
+#: How long a kind of calls has its turn, with a pair at least.
+_TURN_S = 0.03
+#: How likely the median is outside of its interval.
+_OUTSIDE = 0.05
 #: What a trace may add.
 _LIMIT = 0.02
 #: How many calls warm up, and for how long at most.
@@ -83,6 +97,68 @@ def other_calls() -> Mapping[str, Call]:
     }
 
 
+class Calls:
+    """Calls of one kind, which are measured in pairs of blocks.
+
+    Args:
+        name: what is called.
+        call: makes a call.
+
+    Attributes:
+        name: see above.
+        without, added: the time of a call in each block without a trace, in microseconds, and by
+            what share it took longer in the other block of the pair.
+    """
+
+    def __init__(self, name: str, call: Call) -> None:
+        self.name = name
+        self._call = call
+        self.without: list[float] = []
+        self.added: list[float] = []
+        per_call(call, _WARM_UP)
+        each_us = per_call(call, _LEAST_PARTS)
+        self._in_part = max(1, round(_PART_S * 1e6 / each_us))
+        self._parts = max(_LEAST_PARTS, round(_BLOCK_S * 1e6 / each_us / self._in_part))
+
+    def measure_pair(self) -> None:
+        """Measures a block without a trace and one with a trace."""
+        if len(self.added) % 2:
+            with_trace, without = self._traced(), self._untraced()
+        else:
+            without, with_trace = self._untraced(), self._traced()
+        self.without.append(without)
+        self.added.append(with_trace / without - 1)
+
+    def _untraced(self) -> float:
+        """Returns how long a call takes while no trace is taken; see `_block`."""
+        with trace():
+            pass
+        # What ran in a trace gets ready again.
+        warm_up(self._call)
+        return self._block()
+
+    def _traced(self) -> float:
+        """Returns how long a call takes while a trace is taken; see `_block`."""
+        with trace():
+            # The first calls of a trace do more.
+            warm_up(self._call)
+            return self._block()
+
+    def _block(self) -> float:
+        """Returns how long a call takes in one half of the parts of a block, in microseconds."""
+        return statistics.median([per_call(self._call, self._in_part) for _ in range(self._parts)])
+
+
+@contextmanager
+def trace() -> Iterator[None]:
+    """Takes a trace like `nd.trace`, without making spans of it in the end, which takes longer."""
+    stop = install(Recorder(os.getpid()))
+    try:
+        yield
+    finally:
+        stop()
+
+
 def per_call(call: Call, count: int) -> float:
     """Returns how long a call takes, in microseconds, from this many of them."""
     began = time.perf_counter_ns()
@@ -100,50 +176,61 @@ def warm_up(call: Call) -> None:
             return
 
 
-def untraced(call: Call, count: int) -> float:
-    """Returns how long a call takes while no trace is taken; see `per_call`."""
-    with nd.trace():
-        pass
-    # What ran in a trace gets ready again.
-    warm_up(call)
-    return per_call(call, count)
+def median_interval(values: Sequence[float]) -> tuple[float, float]:
+    """Returns the ends of a 95 % confidence interval of the median; all values if they are few.
+
+    A value is below the median with the chance of one half, so that the binomial distribution says
+    between which of the sorted values it lies.
+    """
+    ordered = sorted(values)
+    count = len(ordered)
+    below = chance = 0.0
+    place = 0
+    for place in range(count // 2 + 1):
+        chance = math.comb(count, place) / 2**count
+        if below + chance > _OUTSIDE / 2:
+            break
+        below += chance
+    place = max(0, place - 1)
+    return ordered[place], ordered[count - 1 - place]
 
 
-def traced(call: Call, count: int) -> float:
-    """Returns how long a call takes while a trace is taken; see `per_call`."""
-    with nd.trace():
-        # The first calls of a trace do more.
-        warm_up(call)
-        return per_call(call, count)
-
-
-def measured(call: Call, rounds: int, end_s: float) -> tuple[float, float, float]:
-    """Returns the time of a call without a trace, with one, and the difference, in microseconds.
+def measure(kinds: Sequence[Calls], rounds: int, end_s: float) -> None:
+    """Measures kinds of calls in turns.
 
     Args:
-        call: what is measured.
-        rounds: how many.
-        end_s: when no further one begins, on the clock of `time.monotonic()`.
+        kinds: the kinds, each of which has a pair at least.
+        rounds: how many turns each has.
+        end_s: when no further round begins, on the clock of `time.monotonic()`.
     """
-    per_call(call, _WARM_UP)
-    count = max(_LEAST_CALLS, round(_BLOCK_S * 1e6 / per_call(call, _LEAST_CALLS)))
-    without: list[float] = []
-    with_trace: list[float] = []
     for number in range(rounds):
         if number and time.monotonic() > end_s:
-            break
-        if number % 2:
-            with_trace.append(traced(call, count))
-        without.append(untraced(call, count))
-        if not number % 2:
-            with_trace.append(traced(call, count))
-    added = statistics.median(b - a for a, b in zip(without, with_trace, strict=True))
-    return statistics.median(without), statistics.median(with_trace), added
+            return
+        for calls in kinds:
+            turn_end_s = time.monotonic() + _TURN_S
+            calls.measure_pair()
+            while time.monotonic() < turn_end_s:
+                calls.measure_pair()
 
 
-def row(name: str, without: float, with_trace: float, added: float) -> list[Cell]:
-    """Returns a row of the table."""
-    return [name, without, with_trace, 100 * added / without, max(0.0, added) / _LIMIT]
+def row(name: str, without: Sequence[float], added: Sequence[float]) -> list[Cell]:
+    """Returns a row of the table.
+
+    Args:
+        name: what is called.
+        without, added: see `Calls`.
+    """
+    time_us, share = statistics.median(without), statistics.median(added)
+    least, most = median_interval(added)
+    return [
+        name,
+        time_us,
+        time_us * (1 + share),
+        100 * share,
+        100 * least,
+        100 * most,
+        max(0.0, share) * time_us / _LIMIT,
+    ]
 
 
 def table_of(rows: Sequence[Sequence[Cell]]) -> Table:
@@ -153,6 +240,8 @@ def table_of(rows: Sequence[Sequence[Cell]]) -> Table:
         Column(name="without", title="without a trace", unit="µs", format=".2f"),
         Column(name="with", title="with a trace", unit="µs", format=".2f"),
         Column(name="added", title="added", unit="%", format=".1f"),
+        Column(name="least", title="at least", unit="%", format=".1f"),
+        Column(name="most", title="at most", unit="%", format=".1f"),
         Column(name="from", title="2 % from", unit="µs", format=".0f"),
     ]
     return Table(title="What a trace adds", columns=columns, rows=rows)
@@ -164,7 +253,7 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", default=[""], metavar="TEXT")
-    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--rounds", type=int, default=400, help="how many turns a kind has at most")
     parser.add_argument("--max-s", type=float, default=170.0, help="about how long all take")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
@@ -179,16 +268,15 @@ def main() -> None:
             **device_calls("gRPC", there),
         }
         chosen = {n: call for n, call in calls.items() if any(text in n for text in arguments.only)}
-        rows: list[list[Cell]] = []
-        print(f"{'call':34s} without µs  with µs    added  2 % from µs")  # noqa: T201
-        for name, call in chosen.items():
-            left_s = arguments.max_s - (time.monotonic() - began)
-            end_s = time.monotonic() + left_s / (len(chosen) - len(rows))
-            rows.append(row(name, *measured(call, arguments.rounds, end_s)))
-            _, without, with_trace, added, least = rows[-1]
-            print(  # noqa: T201
-                f"{name:34s} {without:10.2f} {with_trace:8.2f} {added:+7.1f} % {least:10.0f}", flush=True
-            )
+        kinds = [Calls(name, call) for name, call in chosen.items()]
+        measure(kinds, arguments.rounds, began + arguments.max_s)
+    rows = [row(each.name, each.without, each.added) for each in kinds]
+    print(f"{'call':34s} without µs  with µs    added  interval        pairs")  # noqa: T201
+    for each, (name, without, with_trace, added, least, most, _) in zip(kinds, rows, strict=True):
+        print(  # noqa: T201
+            f"{name:34s} {without:10.2f} {with_trace:8.2f} {added:+7.2f} % {least:+6.2f} to {most:+5.2f} %"
+            f" {len(each.added):5d}"
+        )
     if arguments.json:
         write_run(arguments.json, "What traces add to calls", __doc__, [table_of(rows)])
 
