@@ -21,7 +21,9 @@ def aligned_zeros(size_bytes: int, alignment: int = ALIGNMENT) -> "np.ndarray[An
     """Returns zeroed memory of this process whose start is a multiple of `alignment`."""
     room = np.zeros(size_bytes + alignment, np.uint8)
     start = -room.ctypes.data % alignment
-    return room[start : start + size_bytes]
+    # The first slice is not empty, so that it starts where it says: NumPy lets an empty slice
+    # start where its array starts.
+    return room[start:][:size_bytes]
 
 
 def anonymous(size_bytes: int, *, is_used_soon: bool = False) -> mmap.mmap:

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
 import grpc
@@ -11,6 +12,7 @@ from neurald.hal.errors import DeadObject, Error, OpFailed, ResourceExhaustedPer
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.client import answer_silence
 from neurald.hal.rpc.client.background_calls import PendingCalls
+from neurald.hal.rpc.client.call_start import start_call
 from neurald.hal.rpc.client.connection_life import ConnectionLife
 from neurald.hal.rpc.transport.status import MAX_MESSAGE_BYTES, error_from, is_lost
 from neurald.hal.sync.cancellation import Cancellation
@@ -67,7 +69,7 @@ class ClientCalls:
         del method
         if cancellation is None:
             return stub(message, timeout=timeout_s, metadata=metadata)
-        future = stub.future(message, timeout=timeout_s, metadata=metadata)
+        future = start_call(partial(stub.future, message, timeout=timeout_s, metadata=metadata))
         with cancellation.calling(future.cancel):
             return future.result()
 
@@ -82,7 +84,7 @@ class ClientCalls:
     ) -> Iterator[bytes]:
         """Makes a call with many replies; see `invoke`."""
         del method
-        call = stub(messages, timeout=timeout_s, metadata=metadata)
+        call = start_call(partial(stub, messages, timeout=timeout_s, metadata=metadata))
         with cancelling(call, cancellation):
             first = next(call, None)
             if first is not None:

@@ -36,6 +36,7 @@ from neurald.hal.rpc.client.background_calls import (
     BackgroundQueue,
     run_background_calls,
 )
+from neurald.hal.rpc.client.call_start import start_call
 from neurald.hal.rpc.client.carried_answer import CarriedAnswer
 from neurald.hal.rpc.client.channel import ChannelClient
 from neurald.hal.rpc.client.client_calls import ClientCalls, call_timeout_s
@@ -182,7 +183,9 @@ class Connection:
         self._transfer = MemoryTransfer(
             self._calls, self._stub, self._side_channel, self._background_calls, packs=self.carries_data
         )
-        watch = self._stub.Watch(device_pb2.WatchRequest(), metadata=self._calls.metadata)
+        watch = start_call(
+            partial(self._stub.Watch, device_pb2.WatchRequest(), metadata=self._calls.metadata)
+        )
         cleanup.callback(watch.cancel)
         self.life.watch(watch)
 
@@ -197,7 +200,9 @@ class Connection:
         return reply
 
     def _open_session(self, cleanup: contextlib.ExitStack, end_s: float) -> bytes:
-        stream = self._stream = self._stub.OpenSession(device_pb2.OpenSessionRequest(), metadata=self._access)
+        stream = self._stream = start_call(
+            partial(self._stub.OpenSession, device_pb2.OpenSessionRequest(), metadata=self._access)
+        )
         cleanup.callback(stream.cancel)
         # The stream itself has no time limit, since it lasts as long as the session.
         timer = CheckedTimer(max(0.0, end_s - time.monotonic()), stream.cancel)

@@ -10,6 +10,7 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ import grpc
 from neurald.hal.errors import Cancelled
 from neurald.hal.process.fork import at_fork, forkable_lock
 from neurald.hal.rpc.client.answer_silence import rest_of_answer
+from neurald.hal.rpc.client.call_start import start_call
 from neurald.hal.sync.cancellation import Cancellation
 
 CANCELLED_UNDER_WAY: Final = "the execution was cancelled while it was under way"
@@ -92,7 +94,11 @@ class KeptStream:
             self._drop()
         if self._call is None:
             self._requests = SimpleQueue()
-            self._call = self._start(_messages(self._requests))
+            try:
+                self._call = start_call(partial(self._start, _messages(self._requests)))
+            except BaseException:  # also that of a signal's handler
+                self._drop()
+                raise
         return self._call
 
     def _is_answered(

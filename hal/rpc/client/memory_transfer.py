@@ -1,6 +1,7 @@
 """Transfers memories between a client and a daemon."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
 import grpc
@@ -10,6 +11,7 @@ from neurald.hal.errors import BadData, Cancelled, OpFailed
 from neurald.hal.memory.pool import Memory, SharedMemory
 from neurald.hal.rpc.client import answer_silence
 from neurald.hal.rpc.client.background_calls import BackgroundQueue
+from neurald.hal.rpc.client.call_start import start_call
 from neurald.hal.rpc.client.channel import ChannelClient
 from neurald.hal.rpc.client.client_calls import ClientCalls, call_timeout_s, cancelling
 from neurald.hal.rpc.transport.data_chunks import Packer
@@ -146,8 +148,9 @@ class MemoryTransfer:
         offset = 0
         try:
             with self._calls.failures():
-                stream = self._stub.ReadMemory(
-                    message, timeout=call_timeout_s(deadline_s), metadata=self._calls.metadata
+                timeout_s, metadata = call_timeout_s(deadline_s), self._calls.metadata
+                stream = start_call(
+                    partial(self._stub.ReadMemory, message, timeout=timeout_s, metadata=metadata)
                 )
                 with cancelling(stream, cancellation):
                     for part in answer_silence.rest_of_answer(stream):
