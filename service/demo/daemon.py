@@ -15,7 +15,9 @@ from neurald.hal.errors import UnavailableDevice
 from neurald.hal.process.own_program import own_program
 
 _MAX_START_S = 30.0
-_MAX_STOP_S = 10.0
+#: Longer than services and daemons wait for their running requests: one that is killed leaves its
+#: temporary files.
+_MAX_STOP_S = 40.0
 
 
 @contextmanager
