@@ -1,7 +1,8 @@
 """Does work that only later uses need: after some time, in a thread, or at the exit of the process.
 
 Threads take turns, so work that begins at once would delay the first answer, which the application
-waits for.
+waits for. For the same reason it waits while the application prepares further models, though not
+for ever.
 """
 
 import atexit
@@ -15,12 +16,15 @@ from typing import Final
 from msgspec import Struct
 
 from neurald.hal.process.fork import forkable_lock
+from neurald.hal.process.preparing import PREPARING
 from neurald.hal.process.reused_threads import REUSED_THREADS
 
 _LOG = logging.getLogger(__name__)
 
 #: How long work is postponed, in seconds.
 DELAY_S: Final = 0.5
+#: For how long nothing is prepared before work is done, and how long that may delay it, in seconds.
+_REST_S, _MAX_WAIT_S = 0.05, 10.0
 
 
 class _Piece(Struct, frozen=True):
@@ -99,10 +103,16 @@ class PostponedWork:
                     self._has_thread = False
                     return
                 key, piece = next(iter(self._pieces.items()))
-            if (left_s := piece.due_s - time.monotonic()) > 0:
+            if (left_s := _left_s(piece)) > 0:
                 time.sleep(left_s)
             else:
                 self.finish(key)
+
+
+def _left_s(piece: _Piece) -> float:
+    """Returns the least time until a piece of work is to be done."""
+    left_s = piece.due_s - time.monotonic()
+    return left_s if left_s > 0 else min(PREPARING.left_s(_REST_S), left_s + _MAX_WAIT_S)
 
 
 #: The work of this process.

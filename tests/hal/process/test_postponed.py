@@ -10,6 +10,7 @@ from support.waiting import wait_until
 
 from neurald.hal.process import postponed
 from neurald.hal.process.postponed import PostponedWork
+from neurald.hal.process.preparing import PREPARING
 
 
 @pytest.fixture
@@ -77,6 +78,24 @@ def test_a_thread_does_it_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None
         work.postpone("a", done.set)
         assert done.wait(30)
         wait_until(lambda: not work._has_thread)
+
+
+def test_it_waits_while_models_are_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postponed, "DELAY_S", 0.01)
+    work, done = PostponedWork(), threading.Event()
+    with PREPARING:
+        work.postpone("a", done.set)
+        assert not done.wait(0.2)
+    assert done.wait(30)
+
+
+def test_it_does_not_wait_for_ever_while_models_are_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postponed, "DELAY_S", 0.01)
+    monkeypatch.setattr(postponed, "_MAX_WAIT_S", 0.1)
+    work, done = PostponedWork(), threading.Event()
+    with PREPARING:
+        work.postpone("a", done.set)
+        assert done.wait(30)
 
 
 def test_it_is_done_at_once_without_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
