@@ -31,7 +31,7 @@ INDEX: Final = "library.index.json"
 MACHINE: Final = "x86_64"
 #: Targets with a file of their own, and those that have the same library as another one.
 TARGETS: Final = ("avx512vnni", "avx512", "avx2", "generic")
-_SAME: Final[Mapping[str, str]] = {"amx": "avx512vnni", "avx512vbmi": "avx512vnni"}
+_SAME: Final[Mapping[str, str]] = dict.fromkeys(("amx", "avx512fp16", "avx512vbmi"), "avx512vnni")
 #: Reads files of the package, which may be in a zip file.
 _LOADER: Final[Any] = __spec__.loader
 #: Limit of the size of a library; each has 0.2 MiB.

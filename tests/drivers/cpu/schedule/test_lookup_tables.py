@@ -123,7 +123,7 @@ def test_longer_registers_save_more() -> None:
 
     kernel, changed = _tabulated(body, source, target=TARGETS["avx2"])
     assert changed is kernel
-    for name in ("avx512", "avx512vnni", "avx512vbmi", "amx"):
+    for name in ("avx512", "avx512vnni", "avx512vbmi", "avx512fp16", "amx"):
         assert _tables(_tabulated(body, source, target=TARGETS[name])[1]) == 1
 
 

@@ -3,11 +3,14 @@
 On processors without arithmetic of float16, LLVM converts numbers before and after each operation.
 """
 
+import re
+
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 from support.compiler.contractions import Case
 from support.cpu.float_kernels import windows
-from support.cpu.native import RUNNABLE, Array, run
+from support.cpu.native import RUNNABLE, Array, assembly_module, run, target_machine
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.graph import Convolution
@@ -15,12 +18,14 @@ from neurald.drivers.cpu.kernels.common.tile import MAX_HALF_TERMS
 from neurald.drivers.cpu.kernels.gemm import tiled_product
 from neurald.drivers.cpu.kernels.select import routine_for
 from neurald.drivers.cpu.target.routine import Routine
-from neurald.drivers.cpu.target.target import TARGETS
+from neurald.drivers.cpu.target.target import TARGETS, Target
 from neurald.hal.records import replace
 
 _PLAIN = next(target for target in RUNNABLE if target.has_half and not target.has_tiles)
-#: Vectors are as short as those of the processors that have it.
+#: Vectors are as short as those of the processors for Arm that have it.
 TARGET = replace(_PLAIN, has_half_products=True, is_relaxed=True, vector_bytes=16)
+#: Vectors are as long as those of the processors for x86-64 that have it, if there are any here.
+_LONG = replace(TARGET, vector_bytes=_PLAIN.vector_bytes)
 #: Largest error, relative to the largest result: that of relaxed models on other devices.
 _MAX_ERROR = 2.0**-8
 
@@ -49,17 +54,19 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiled_product, "_MAX_RELATIVE_COST", float("inf"))
 
 
-def routine_of(case: Case) -> Routine:
-    routine = routine_for(case.kernel, TARGET)
+def routine_of(case: Case, target: Target = TARGET) -> Routine:
+    routine = routine_for(case.kernel, target)
     assert routine is not None
     assert routine.label.startswith("float16 tiles")
     return routine
 
 
-def results(case: Case, source: Array | None = None, splits: tuple[int, ...] = ()) -> Array:
+def results(
+    case: Case, source: Array | None = None, splits: tuple[int, ...] = (), target: Target = TARGET
+) -> Array:
     """Computes a case, with other elements of its input if they are given."""
     inputs = dict(case.arrays) if source is None else dict.fromkeys(case.arrays, source)
-    found, status = run(routine_of(case), inputs, TARGET, splits=splits)
+    found, status = run(routine_of(case, target), inputs, target, splits=splits)
     assert not status
     return found
 
@@ -81,6 +88,15 @@ def test_windows(number: int) -> None:
     found = results(case, splits=(items // 3, items // 2 + 1))
     assert np.abs(found - case.expected).max() < _MAX_ERROR * np.abs(case.expected).max()
     np.testing.assert_array_equal(found, results(case, splits=(items,)))
+
+
+@pytest.mark.usefixtures("always")
+@sweep("number", [n for n, window in enumerate(WINDOWS) if window[1][0] >= _LONG.lanes(2)])
+def test_long_vectors(number: int) -> None:
+    source, weights, stride, dilation, pad = WINDOWS[number]
+    case = windows(source, weights, stride=stride, dilation=dilation, pad=pad)
+    found = results(case, target=_LONG)
+    assert np.abs(found - case.expected).max() < _MAX_ERROR * np.abs(case.expected).max()
 
 
 @pytest.mark.usefixtures("always")
@@ -129,8 +145,20 @@ def test_other_models_and_targets_add_up_float32(changed: dict[str, bool]) -> No
 
 
 @sweep("name", [target.name for target in TARGETS.values() if target.has_half_products])
-def test_targets_with_float16_multiply_eight_numbers_at_once(name: str) -> None:
+def test_targets_with_float16_multiply_as_many_numbers_as_a_register_holds(name: str) -> None:
     case = windows((1, 14, 14, 64), (64, 1, 1, 64))
-    routine = routine_for(case.kernel, replace(TARGETS[name], is_relaxed=True))
+    target = replace(TARGETS[name], is_relaxed=True)
+    routine = routine_for(case.kernel, target)
     assert routine is not None
-    assert "<8 x half>" in routine.text
+    assert f"<{target.lanes(2)} x half>" in routine.text
+
+
+def test_a_processor_for_x86_multiplies_and_adds_float16_by_one_instruction() -> None:
+    case = windows((1, 14, 14, 64), (64, 1, 1, 64))
+    target = replace(TARGETS["avx512fp16"], is_relaxed=True)
+    machine = target_machine(target)
+    if not machine.triple.startswith("x86_64"):
+        pytest.skip("LLVM generates code for another architecture")
+    text = machine.emit_assembly(llvm.parse_assembly(assembly_module(routine_of(case, target))))
+    assert re.search(r"vfmadd231ph\t%zmm", text)
+    assert not re.search(r"vfmadd\w+ps", text)
