@@ -1,9 +1,10 @@
-"""Ends what never ends: a benchmark that waits for another process for ever says for what."""
+"""A time limit for blocks that wait for other processes, whose error says what they waited for."""
 
 import contextlib
 import signal
 from collections.abc import Iterator
-from typing import Any
+
+from neurald.hal.process.signal_handlers import signals_handled
 
 
 @contextlib.contextmanager
@@ -18,16 +19,15 @@ def time_limit(within_s: float, what: str) -> Iterator[None]:
         TimeoutError: it takes longer. System calls of the main thread are interrupted.
     """
 
-    def expire(*_: Any) -> None:
+    def expire() -> None:
         raise TimeoutError(
             f"{what} has not ended within {within_s:g} s: a process that it needs hangs, or waits for an event "
             "that never comes"
         )
 
-    handler = signal.signal(signal.SIGALRM, expire)
-    signal.setitimer(signal.ITIMER_REAL, within_s)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, handler)
+    with signals_handled((signal.SIGALRM,), expire):
+        signal.setitimer(signal.ITIMER_REAL, within_s)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)

@@ -5,11 +5,11 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from types import FrameType
+from collections.abc import Callable
 
 from neurald.hal.process.memory.heap import use_one_arena
 from neurald.hal.process.parent import stop_with
+from neurald.hal.process.signal_handlers import signals_handled
 from neurald.hal.process.time_slices import short_time_slices
 from neurald.service.daemon.daemon import Daemon
 
@@ -44,7 +44,7 @@ def run_daemon(
         sys.setswitchinterval(_THREAD_SWITCH_INTERVAL_S)
         use_one_arena()
         cleanup.enter_context(short_time_slices())
-        cleanup.enter_context(_signals(daemon.stop))
+        cleanup.enter_context(signals_handled((signal.SIGTERM, signal.SIGINT), daemon.stop))
         if until_exit_of is not None:
             stop_with(until_exit_of, daemon.stop)
         daemon.startup()
@@ -61,16 +61,3 @@ def run_daemon(
         sys.stdout.flush()
         os._exit(0)
     return 0
-
-
-@contextlib.contextmanager
-def _signals(stop: Callable[[], None]) -> Iterator[None]:
-    def handle(number: int, frame: FrameType | None) -> None:
-        stop()
-
-    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

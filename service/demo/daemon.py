@@ -8,11 +8,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 
 import neurald as nd
 from neurald.hal.errors import UnavailableDevice
 from neurald.hal.process.own_program import own_program
+from neurald.hal.process.signal_handlers import signals_handled
 
 _MAX_START_S = 30.0
 #: Longer than services and daemons wait for their running requests: one that is killed leaves its
@@ -86,12 +86,8 @@ def stopped_after(process: "subprocess.Popen[bytes]") -> Iterator[None]:
 def termination_as_interrupt() -> Iterator[None]:
     """Makes SIGTERM and SIGHUP end the block like Ctrl-C, so that the block cleans up."""
 
-    def interrupt(number: int, frame: FrameType | None) -> None:
+    def interrupt() -> None:
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
+    with signals_handled((signal.SIGTERM, signal.SIGHUP), interrupt):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
