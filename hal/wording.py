@@ -54,3 +54,13 @@ def inputs_and_outputs(inputs: int, outputs: int) -> str:
 def listed(words: Sequence[str], last: str = "and") -> str:
     """Returns words with commas, and with another word before the last one: `a, b and c`."""
     return f" {last} ".join([each for each in (", ".join(words[:-1]), words[-1]) if each])
+
+
+def output_clause(written: str) -> str:
+    """Returns the end of a sentence about a process, with what it has written, in one line.
+
+    Args:
+        written: what the process has written; for "", the sentence has no such end.
+    """
+    line = " ".join(written.split())
+    return f", with the output: {line}" if line else ""

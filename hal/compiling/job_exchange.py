@@ -34,6 +34,7 @@ from neurald.hal.memory.pool import HostMemory, Memory
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.interpreter_turns import turns
 from neurald.hal.sync.progress import report_progress
+from neurald.hal.wording import output_clause
 
 logger = logging.getLogger(__name__)
 
@@ -119,7 +120,7 @@ def error_of_death(job: CompileJob, end: ProcessExit, on_crash: Callable[[int, s
     if end.signal == signal.SIGXCPU:
         return time_exceeded(job.compile_s)
     name, text = _signal_name(end.signal), "a process that compiled a model has ended: %s"
-    note_event(CountedEvent.COMPILER_DEATH, name, logger.error, text, f"{name}{with_output(end.stderr)}")
+    note_event(CountedEvent.COMPILER_DEATH, name, logger.error, text, f"{name}{output_clause(end.stderr)}")
     if any(text in end.stderr for text in _NO_MEMORY):
         return memory_exceeded(job.compile_bytes)
     if on_crash is not None and end.signal not in _FOREIGN_SIGNALS:
@@ -171,9 +172,3 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return "it ended without a reply"
-
-
-def with_output(stderr: str) -> str:
-    """Returns the end of a sentence about a process, with what it has written in one line."""
-    written = " ".join(stderr.split())
-    return f", with the output: {written}" if written else ""

@@ -19,12 +19,13 @@ from neurald.hal.cache.store import CacheLocation
 from neurald.hal.compiling.contract import spares_imports
 from neurald.hal.compiling.fork_server_process import ForkServerProcess
 from neurald.hal.compiling.job import LEFT, NOW, CompileJob, Keep, LocalModel, send_message
-from neurald.hal.compiling.job_exchange import compiled_from, error_of_death, exchange, with_output
+from neurald.hal.compiling.job_exchange import compiled_from, error_of_death, exchange
 from neurald.hal.device import CompileResult, Device, InputShapes
 from neurald.hal.errors import Cancelled, OpFailed
 from neurald.hal.memory.pool import Memory
 from neurald.hal.process.checked_thread import CheckedTimer
 from neurald.hal.sync.cancellation import Cancellation
+from neurald.hal.wording import output_clause
 
 logger = logging.getLogger(__name__)
 
@@ -261,14 +262,14 @@ class CompilePool:
     def _said(self) -> str:
         """Returns the end of a sentence, with what the process has written."""
         with self._lock:
-            return "" if self._server is None else with_output(self._server.output)
+            return "" if self._server is None else output_clause(self._server.output)
 
     def _running_process(self) -> ForkServerProcess:
         with self._lock:
             if self._is_closed:
                 raise OpFailed("the daemon is about to stop and compiles no more models")
             if self._server is not None and self._server.has_ended:
-                written, text = with_output(self._server.output), "the compiler process has ended%s"
+                written, text = output_clause(self._server.output), "the compiler process has ended%s"
                 note_event(CountedEvent.COMPILER_DEATH, "server", logger.error, text, written)
                 self._server.close()
                 self._server = None

@@ -6,6 +6,7 @@ from neurald.hal.wording import (
     described,
     inputs_and_outputs,
     listed,
+    output_clause,
     printable,
     text_of,
 )
@@ -22,6 +23,11 @@ def test_both_numbers_agree_with_their_nouns() -> None:
 def test_lists_have_another_word_before_the_last_one() -> None:
     assert [listed(words) for words in (["a"], ["a", "b"], ["a", "b", "c"])] == ["a", "a and b", "a, b and c"]
     assert listed(["a", "b"], "or") == "a or b"
+
+
+def test_the_output_of_a_process_ends_a_sentence() -> None:
+    assert output_clause(" first\n\n  second\n") == ", with the output: first second"
+    assert output_clause("") == output_clause(" \n") == ""
 
 
 def test_text_of_others_controls_no_terminal() -> None:
