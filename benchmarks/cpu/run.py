@@ -60,6 +60,7 @@ from result_tables import result_tables
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from result_file import Result, circumstances, write
+from selection import selected
 from tables import table_lines
 
 _PEERS = {"litert": "ai-edge-litert", "openvino": "openvino", "onnxruntime": "onnxruntime"}
@@ -304,7 +305,12 @@ def _arguments() -> argparse.Namespace:
         help="names or parts of names, with commas, or a folder of .tflite files; default: all networks "
         "and models",
     )
-    parser.add_argument("--only", default="", metavar="NAMES", help="parts of names of a folder's models")
+    parser.add_argument(
+        "--only",
+        default="",
+        metavar="NAMES",
+        help="names or parts of names of a folder's models, with commas",
+    )
     parser.add_argument(
         "--engines", default="", metavar="NAMES", help=f"of {', '.join(_PEERS)}; default: all"
     )
@@ -335,7 +341,7 @@ def _arguments() -> argparse.Namespace:
 def _engines(python: Path, names: str) -> list[str]:
     """Returns the installed engines among those named, and reports the others."""
     found = [SUBJECT]
-    for name in names.split(",") if names else _PEERS:
+    for name in selected(_PEERS, str, names.split(","), "--engines"):
         if python.exists() and can_import(python, _PEERS[name]):
             found.append(name)
         else:
@@ -363,10 +369,9 @@ def _measure_folder(arguments: argparse.Namespace, threads: Sequence[int], engin
     )
     if arguments.resume:
         session.resume()
-    parts = [part for part in arguments.only.split(",") if part]
-    for model in folder_models(folder):
-        if not parts or any(part in model.name for part in parts):
-            session.measure(model, threads)
+    models = folder_models(folder)
+    for model in selected(models, lambda each: each.name, arguments.only.split(","), "--only"):
+        session.measure(model, threads)
     for table in folder_tables(session.rows):
         say(f"\n{table.title}:\n")
         say("\n".join(table_lines(table)))
@@ -387,8 +392,7 @@ def main() -> None:
 
 
 def _measure_networks(arguments: argparse.Namespace, threads: Sequence[int], engines: Sequence[str]) -> None:
-    parts = [part for part in arguments.models.split(",") if part]
-    cases = [case for case in all_cases() if not parts or any(part in case.name for part in parts)]
+    cases = selected(all_cases(), lambda each: each.name, arguments.models.split(","), "--models")
     build(cases)
     with tempfile.TemporaryDirectory(prefix="cpu-benchmark") as folder:
         session = Session(

@@ -27,6 +27,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from result_file import Cell, Column, Result, Table, circumstances, write
+from selection import selected
 
 _ROOT = Path(__file__).resolve().parents[2]
 _TIMEOUT_S = 600
@@ -164,7 +165,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--base", type=Path, metavar="CHECKOUT")
     parser.add_argument("--models", type=Path, nargs="*", default=[], metavar="FOLDER")
-    parser.add_argument("--only", default="", help="parts of the names of models, separated by commas")
+    parser.add_argument("--only", default="", help="names of models or parts of names, with commas")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write a result file")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
@@ -173,13 +174,11 @@ def main() -> None:
         worker(arguments.worker)
     if arguments.base is None or not arguments.models:
         parser.error("--base CHECKOUT and --models FOLDER are required")
-    parts = [part for part in arguments.only.split(",") if part]
     checkouts = {"base": arguments.base.resolve(), "now": _ROOT}
     models: dict[str, dict[str, dict[str, float]]] = {}
     notes = [f"Before: commit {_commit(checkouts['base'])}."]
-    for path in sorted(path.resolve() for folder in arguments.models for path in folder.glob("**/*.tflite")):
-        if parts and not any(part in path.stem for part in parts):
-            continue
+    files = sorted(path.resolve() for folder in arguments.models for path in folder.glob("**/*.tflite"))
+    for path in selected(files, lambda path: path.stem, arguments.only.split(","), "--only"):
         try:
             models[path.stem] = measure(checkouts, path, arguments.rounds)
         except RuntimeError as error:

@@ -41,6 +41,7 @@ from typing import Any, TypeAlias
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from result_file import Cell, Result, circumstances, write
+from selection import selected
 from start_tables import tables_of
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -345,7 +346,7 @@ def main() -> None:
     description = (__doc__ or "").split("\n", 1)[0]
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--models", type=Path, metavar="FOLDER")
-    parser.add_argument("--only", default="", help="parts of the names of models, separated by commas")
+    parser.add_argument("--only", default="", help="names of models or parts of names, with commas")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--second", nargs="*", default=[], metavar="FIRST:SECOND", help="paths of two files")
     parser.add_argument("--without", default="", metavar="NAME,...", help="cold, or names of other runtimes")
@@ -364,13 +365,9 @@ def main() -> None:
         )
     if arguments.models is None and not arguments.second:
         parser.error("--models FOLDER or --second FIRST:SECOND is required")
-    parts = [part for part in arguments.only.split(",") if part]
     without = arguments.without.split(",")
-    paths = [
-        path
-        for path in sorted(arguments.models.glob("**/*.tflite") if arguments.models else ())
-        if not parts or any(part in path.stem for part in parts)
-    ]
+    files = sorted(arguments.models.glob("**/*.tflite") if arguments.models else ())
+    paths = selected(files, lambda path: path.stem, arguments.only.split(","), "--only")
     peers = Path(os.environ.get("NEURALD_PEERS", _ROOT / "build" / "peers")) / "bin" / "python"
     models: dict[str, dict[str, dict[str, float]]] = {}
     # Processes that applications have left may still write to their caches.

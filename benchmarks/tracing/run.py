@@ -44,6 +44,7 @@ from neurald.service.demo.digits import MODEL
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from result_file import Cell, Column, Table, write_run
+from selection import selected
 
 _IMAGE = np.zeros((1, 8, 8, 1), np.uint8)
 #: How long a block and a part of it take, and how many parts it has at least.
@@ -252,7 +253,9 @@ def main() -> None:
     from support.daemon.processes import running_daemon
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", nargs="+", default=[""], metavar="TEXT")
+    parser.add_argument(
+        "--only", nargs="+", default=[], metavar="TEXT", help="names of calls, or parts of names"
+    )
     parser.add_argument("--rounds", type=int, default=400, help="how many turns a kind has at most")
     parser.add_argument("--max-s", type=float, default=170.0, help="about how long all take")
     parser.add_argument("--json", type=Path)
@@ -267,8 +270,7 @@ def main() -> None:
             **device_calls("daemon", here),
             **device_calls("gRPC", there),
         }
-        chosen = {n: call for n, call in calls.items() if any(text in n for text in arguments.only)}
-        kinds = [Calls(name, call) for name, call in chosen.items()]
+        kinds = [Calls(name, calls[name]) for name in selected(calls, str, arguments.only, "--only")]
         measure(kinds, arguments.rounds, began + arguments.max_s)
     rows = [row(each.name, each.without, each.added) for each in kinds]
     print(f"{'call':34s} without µs  with µs    added  interval        pairs")  # noqa: T201

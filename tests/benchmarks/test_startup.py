@@ -53,7 +53,7 @@ def test_second_models_alone(run: ModuleType, tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(run, "second_of_family", lambda *_, rounds: ["b after a", 10.0, 5.0, rounds])
     monkeypatch.setattr(run, "_REST_S", 0.0)
     target = tmp_path / "result.json"
-    for models in ([], ["--models", str(tmp_path), "--only", "none"]):
+    for models in ([], ["--models", str(tmp_path)]):
         arguments = [*models, "--second", "a:b", "--rounds", "3", "--json", str(target)]
         monkeypatch.setattr(sys, "argv", ["run.py", *arguments])
         run.main()
