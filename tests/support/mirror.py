@@ -539,6 +539,7 @@ COVERED_BY: Mapping[str, str] = {
     "service/daemon/health.py": "tests/service/daemon/test_serving.py",
     "service/daemon/start_signal.py": "tests/service/cli/drivers/test_driver.py",
     "service/demo/clients.py": "tests/service/demo/test_demo.py",
+    "drivers/opencl/kernels/group_exchange.py": "tests/drivers/opencl/kernels/test_row_wise.py",
     "service/demo/daemon.py": "tests/service/demo/test_demo.py",
     "service/demo/digits.py": "tests/service/demo/test_demo.py",
     "service/demo/service.py": "tests/service/demo/test_demo.py",

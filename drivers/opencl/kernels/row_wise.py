@@ -7,7 +7,6 @@ GPUs, whose warps exchange values without local memory, a warp.
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from neurald.drivers.compiler.ir.expression import Axis, Expression, Load, Reduce, axis
 from neurald.drivers.compiler.ir.extents.extent import estimate, highest, is_multiple, same_length
@@ -24,13 +23,18 @@ from neurald.drivers.opencl.codegen.template import fill, templates
 from neurald.drivers.opencl.kernels.epilogue.epilogue import stored4_text
 from neurald.drivers.opencl.kernels.epilogue.float_vector import FloatVector
 from neurald.drivers.opencl.kernels.epilogue.vector4_loads import Vector4Loads
+from neurald.drivers.opencl.kernels.group_exchange import (
+    WARP,
+    GroupExchange,
+    group_exchange,
+    warp_exchange,
+)
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
 _TEMPLATES = templates(__name__, "row_wise.cl")
 #: Lengths of rows for which these kernels are worthwhile.
 _MIN_LENGTH, _MAX_LENGTH = 64, 1 << 16
 _ITEMS = 256
-_WARP = 32
 #: Turns of a loop over a row that are unrolled.
 _MAX_UNROLLED = 8
 _REDUCTIONS = EXTREMES | {ReductionOp.SUM}
@@ -82,8 +86,8 @@ def candidates(kernel: Kernel, facts: DeviceFacts) -> Iterator[Source]:
     widths = [_ITEMS]
     if facts.has_nvidia_capability((7, 0)):
         # A warp for each row leaves units idle if there are few rows.
-        many = estimate(rows.row.extent) >= 2 * _ITEMS // _WARP * facts.compute_units
-        widths = [_WARP, _ITEMS] if many else [_ITEMS, _WARP]
+        many = estimate(rows.row.extent) >= 2 * _ITEMS // WARP * facts.compute_units
+        widths = [WARP, _ITEMS] if many else [_ITEMS, WARP]
     for width in widths:
         text = _text(rows, values, width, facts)
         if text is None:
@@ -145,21 +149,16 @@ def row_text(
         return None
     if any(reduction.type is not Scalar.FLOAT32 for reduction in rows.reductions):
         return None
-    exchange = "exchange"
-    if width == _WARP:
-        exchange = "exchange_by_warp"
-    elif facts.has_nvidia_capability((7, 0)):
-        exchange = "exchange_by_warps"
+    exchange = warp_exchange() if width == WARP else group_exchange(width, facts)
     is_short = extents <= {rows.column.extent} and highest(rows.column.extent) <= 4 * width
-    found = (_short_row if is_short else _long_row)(rows, values, width, store, _TEMPLATES[exchange])
+    found = (_short_row if is_short else _long_row)(rows, values, width, store, exchange)
     if found is None:
         return None
-    helpers = "" if exchange == "exchange" else _TEMPLATES["other"]
-    return RowText(before=found[0], statements=found[1], helpers=helpers)
+    return RowText(before=found[0], statements=found[1], helpers=exchange.helpers)
 
 
 def _long_row(
-    rows: Rows, values: KernelArguments, width: int, store: str, exchange: str
+    rows: Rows, values: KernelArguments, width: int, store: str, exchange: GroupExchange
 ) -> tuple[str, str] | None:
     """Implements `row_text` by a loop for each reduction, and one for the elements."""
     known: dict[Expression, str] = {}
@@ -195,7 +194,7 @@ def _long_row(
 
 
 def _short_row(
-    rows: Rows, values: KernelArguments, width: int, store: str, exchange: str
+    rows: Rows, values: KernelArguments, width: int, store: str, exchange: GroupExchange
 ) -> tuple[str, str] | None:
     """Implements `row_text` for rows of which a work-item has four elements at most."""
     length = rows.column.extent
@@ -277,23 +276,25 @@ def _along(reduction: Reduce, along: Axis) -> Expression:
     return substitute(reduction.body, where)
 
 
-def _reduction_text(template: str, reduction: Reduce, name: str, exchange: str, **names: object) -> str:
+def _reduction_text(
+    template: str, reduction: Reduce, name: str, exchange: GroupExchange, **names: object
+) -> str:
     """Returns the statements that compute a reduction.
 
     Args:
         template: the name of their template.
         reduction: the reduction.
         name: the name of the variable.
-        exchange: the template of what the work-items of a row exchange.
+        exchange: how the work-items of a row combine their numbers.
         names: the other placeholders of the template.
     """
-    combine = partial(combine_text, reduction.reduction, name)
+    combined = [combine_text(reduction.reduction, name, f"value.s{i}", reduction.type) for i in range(4)]
     return fill(
         _TEMPLATES[template],
         NAME=name,
         IDENTITY=identity_text(reduction.reduction, reduction.type),
-        COMBINE="\n".join(f"    {combine(f'value.s{i}', reduction.type)}" for i in range(4)),
-        EXCHANGE=fill(exchange, NAME=name, COMBINE=combine("other", reduction.type), ITEMS=_ITEMS),
+        COMBINE="\n".join(f"    {each}" for each in combined),
+        EXCHANGE=exchange.combined(name, reduction.reduction),
         **names,
     )
 

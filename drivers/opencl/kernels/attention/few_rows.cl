@@ -4,12 +4,13 @@
 //: a score. K4, D4: vectors of the depth and of the features. SLICES: parts of the columns whose
 //: values are added separately. AHEAD: values that a work-item requests before the weights are
 //: known. TURNS: columns of a part. SCORES_AT: where scores, then weights, are in local memory.
+//: COMBINE_LARGEST, COMBINE_TOTAL: statements that combine these numbers of all work-items.
 
 //: [function]
 //: The whole function.
 $TEXT
 $STORE2
-$COMBINED
+$HELPERS
 $FUNCTION {
   const int batch = group / $BLOCKS, m = group - batch * $BLOCKS;
   const int query = ${KERNEL}_query(batch) + m * $QUERY_ROW, key = ${KERNEL}_key(batch), value = ${KERNEL}_value(batch);
@@ -39,7 +40,7 @@ $FUNCTION {
     largest = fmax(largest, exponent);
     $KEPT[n] = exponent;
   }
-  largest = ${KERNEL}_combined(largest, 0, scratch, lid);
+$COMBINE_LARGEST
   // If everything is masked, the exponents are compared with 0 instead: minus infinity minus itself
   // is NaN.
   if (largest == -INFINITY) largest = 0.0f;
@@ -50,7 +51,7 @@ $FUNCTION {
     total += power;
     $KEPT[n] = power;
   }
-  total = ${KERNEL}_combined(total, 1, scratch, lid);
+$COMBINE_TOTAL
   // Weights are divided by their sum before they are used, so that sums never exceed the values. A
   // row without a weight is divided by zero.
   const float inverse = total > 0 ? 1.0f / total : NAN;
@@ -77,40 +78,4 @@ $FUNCTION {
     if (e * 2 + 1 < $D) ${KERNEL}_store2(found.x, found.y, batch, m, e * 2, $ARGUMENTS);
     else ${KERNEL}_store(found.x, batch, m, e * 2, $ARGUMENTS);
   }
-}
-
-//: [combined]
-//: Adds up the numbers of all work-items, or returns the largest.
-static inline float ${KERNEL}_combined(float value, const int adds, __local uchar *scratch, const int lid) {
-  __local float *parts = (__local float *)scratch;
-  parts[lid] = value;
-  barrier(CLK_LOCAL_MEM_FENCE);
-  // Every work-item combines the same numbers in two steps, in the same order.
-  if (lid < 16) {
-    for (int i = 1; i < $ITEMS / 16; ++i) value = adds ? value + parts[lid + i * 16] : fmax(value, parts[lid + i * 16]);
-    parts[lid] = value;
-  }
-  barrier(CLK_LOCAL_MEM_FENCE);
-  value = parts[0];
-  for (int i = 1; i < 16; ++i) value = adds ? value + parts[i] : fmax(value, parts[i]);
-  barrier(CLK_LOCAL_MEM_FENCE);
-  return value;
-}
-
-//: [combined_by_warps]
-//: The same, the numbers of each warp first.
-static inline float ${KERNEL}_combined(float value, const int adds, __local uchar *scratch, const int lid) {
-  __local float *parts = (__local float *)scratch;
-  for (int distance = 16; distance > 0; distance >>= 1) {
-    float other;
-    asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=f"(other) : "f"(value), "r"(distance));
-    value = adds ? value + other : fmax(value, other);
-  }
-  if (lid % 32 == 0) parts[lid / 32] = value;
-  barrier(CLK_LOCAL_MEM_FENCE);
-  value = parts[0];
-#pragma unroll
-  for (int i = 1; i < $ITEMS / 32; ++i) value = adds ? value + parts[i] : fmax(value, parts[i]);
-  barrier(CLK_LOCAL_MEM_FENCE);
-  return value;
 }

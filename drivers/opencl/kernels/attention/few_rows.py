@@ -6,6 +6,7 @@ first is requested at once, so that the time is little more than that of one acc
 
 from collections.abc import Iterator
 
+from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
 from neurald.drivers.opencl.codegen.template import templates
 from neurald.drivers.opencl.kernels.attention.attention_view import (
@@ -13,6 +14,7 @@ from neurald.drivers.opencl.kernels.attention.attention_view import (
     AttentionView,
     store2_text,
 )
+from neurald.drivers.opencl.kernels.group_exchange import group_exchange
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
 _TEMPLATES = templates(__name__, "few_rows.cl")
@@ -42,6 +44,7 @@ def candidates(view: AttentionView, facts: DeviceFacts) -> Iterator[Source]:
         or scratch_bytes > min(facts.local_memory_bytes, 40 << 10)
     ):
         return
+    exchange = group_exchange(_ITEMS, facts)
     yield view.source(
         _TEMPLATES["function"],
         rows=1,
@@ -50,9 +53,9 @@ def candidates(view: AttentionView, facts: DeviceFacts) -> Iterator[Source]:
         label="attention of few rows",
         names={
             "STORE2": store2_text(view),
-            "COMBINED": _TEMPLATES[
-                "combined_by_warps" if facts.has_nvidia_capability((7, 0)) else "combined"
-            ],
+            "HELPERS": exchange.helpers,
+            "COMBINE_LARGEST": exchange.combined("largest", ReductionOp.MAXIMUM_NUMBER),
+            "COMBINE_TOTAL": exchange.combined("total", ReductionOp.SUM),
             "SHARING": sharing,
             "K4": vectors,
             "D4": features,

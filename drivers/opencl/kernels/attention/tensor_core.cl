@@ -28,9 +28,7 @@ static inline void ${KERNEL}_multiply(float *sums, const uint4 left, const uint 
 static inline void ${KERNEL}_pair(uint *found, const float low, const float high) {
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(*found) : "f"(high), "f"(low));
 }
-static inline void ${KERNEL}_other(float *found, const float value, const int distance) {
-  asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=f"(*found) : "f"(value), "r"(distance));
-}
+$OTHER
 //: The power of e of an exponent that is at most 0.
 static inline float ${KERNEL}_power(const float exponent) {
   return neurald_power_of_two(exponent * 1.44269504f);

@@ -18,6 +18,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.template import templates
 from neurald.drivers.opencl.kernels.attention.attention_view import AttentionView, store2_text
+from neurald.drivers.opencl.kernels.group_exchange import OTHER
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 
 _TEMPLATES = templates(__name__, "tensor_core.cl")
@@ -135,6 +136,7 @@ def _source(view: AttentionView, tiling: _WarpTiling) -> Source:
         f"{tiling.stages} stages",
         names={
             "TEXT": view.text + store2_text(view),
+            "OTHER": OTHER,
             "DOWN": tiling.down,
             "KS": tiling.slices,
             "BN": tiling.columns,

@@ -23,9 +23,7 @@ static inline void ${KERNEL}_weigh(float *sums, const uint *weights, __local con
 static inline void ${KERNEL}_pair(uint *found, const float low, const float high) {
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(*found) : "f"(high), "f"(low));
 }
-static inline void ${KERNEL}_other(float *found, const float value, const int distance) {
-  asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=f"(*found) : "f"(value), "r"(distance));
-}
+$OTHER
 //: Places of a chunk of 16 bytes: blocks of 128 bytes of each row follow each other, and chunks of
 //: a row are swizzled.
 static inline int ${KERNEL}_place(const int rows, const int row, const int chunk) {

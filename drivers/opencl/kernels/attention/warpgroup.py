@@ -15,6 +15,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.template import templates
 from neurald.drivers.opencl.kernels.attention.attention_view import AttentionView, store2_text
+from neurald.drivers.opencl.kernels.group_exchange import OTHER
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.retargeting import HIDDEN
 
@@ -159,6 +160,7 @@ def _source(view: AttentionView, tiling: _Tiling) -> Source:
         label=f"attention by warpgroups, {tiling.rows} rows, {tiling.columns} columns",
         names={
             "TEXT": view.text + store2_text(view),
+            "OTHER": OTHER,
             "BN": tiling.columns,
             "STAGES": tiling.stages,
             "STEP": tiling.step_bytes,
