@@ -110,8 +110,10 @@ def test_it_is_done_at_once_without_a_thread(monkeypatch: pytest.MonkeyPatch) ->
 
 _AT_EXIT = """
 import os
+from neurald.hal.process import postponed
 from neurald.hal.process.postponed import POSTPONED
 
+postponed.DELAY_S = 3600.0  # no thread does it before the exit, however long the child takes
 POSTPONED.postpone("a", lambda: print("done", flush=True))
 if os.fork() == 0:
     print("child", flush=True)

@@ -21,3 +21,18 @@ def open_files() -> frozenset[tuple[int, int, int]]:
             continue
         found.add((descriptor, status.st_dev, status.st_ino))
     return frozenset(found)
+
+
+def copies(descriptor: int) -> frozenset[int]:
+    """Returns the other descriptors of this process of the same file.
+
+    What a test has given to others in this process is counted so, whatever else threads of the
+    daemon and of earlier tests open meanwhile: the thread of a ring, for instance, opens an eventfd
+    at some time after its first execution.
+    """
+    status = os.fstat(descriptor)
+    return frozenset(
+        number
+        for number, device, inode in open_files()
+        if number != descriptor and (device, inode) == (status.st_dev, status.st_ino)
+    )
