@@ -40,7 +40,6 @@ from neurald.runtime.execution.burst import Burst
 from neurald.runtime.execution.compiled_model import CompiledModel
 from neurald.runtime.execution.computation import Computation, insufficient
 from neurald.runtime.execution.execution_preparation import COMPLETED, COMPUTATION, ExecutionPreparation
-from neurald.runtime.execution.fast_paths import is_valid, making_fast_path
 from neurald.runtime.execution.measurement.receipt import ExecutionReceipt, ReceiptRecorder, recording
 
 
@@ -213,13 +212,11 @@ class Execution(ExecutionPreparation):
         if computation is None:
             return
         short = computation.create_short_execution()
-        # A short one has no layers.
-        state = making_fast_path(self) if short is None else None
         run = None if burst is None else computation.create_reusable_execution_in(burst)
         fast_path = computation.create_reusable_execution() if run is None and short is None else None
         with self._lock:
             # Another computation may have started in the meantime.
-            if self._result is result and self._after_fences is None and (state is None or is_valid(state)):
+            if self._result is result and self._after_fences is None:
                 self._short, self._fast_path = short, fast_path
                 self._burst_fast_path = None if burst is None or run is None else (burst, run)
 

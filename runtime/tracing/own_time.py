@@ -5,10 +5,14 @@ microsecond or two in all, and a record that interrupts it takes a third of one.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from neurald.runtime.tracing.span import Span
 
+#: The detail of a span of a call with the name and the details of a step, or None. If nothing tells
+#: that the step ran in another way, its device has repeated it by a function, as all of the call.
+REPEATED: Final = "_repeated"
 #: The names of the work of calls, and of loading as a part of one, before and after their parts.
 _ENDS: Final[Mapping[str, tuple[str, str]]] = {
     "load": ("map and identify the file", "make the model"),
@@ -66,17 +70,25 @@ def _ends(spans: Sequence[Span]) -> Iterator[Span]:
         before, after = _STEP_ENDS if is_step else _ENDS.get(whole.name, ("", ""))
         if not before and whole.category != "call":
             continue
+        repeated = None if "error" in whole.details else whole.details.get(REPEATED)
         first = last = None
         for number in range(position + 1, len(ordered)):
             part = ordered[number]
             if part.start_ns >= whole.end_ns or (is_step and part.category != "device"):
                 break
+            if part.category != "device" or "_step" in part.details:
+                repeated = None
             first = part.start_ns if first is None else first
             last = max(part.end_ns, last or 0)
+        own = partial(Span, process=whole.process, thread=whole.thread, call=whole.call)
+        if repeated is not None:
+            name, details = repeated
+            yield own(name, "device", whole.start_ns, whole.end_ns, details=details)
+            before, after = _STEP_ENDS
         if first is None or last is None:
-            own = [(_WHOLE.get(whole.name, ""), whole.start_ns, whole.end_ns)]
+            ends = [("" if repeated else _WHOLE.get(whole.name, ""), whole.start_ns, whole.end_ns)]
         else:
-            own = [(before, whole.start_ns, first), (after, last, whole.end_ns)]
-        for name, start, end in own:
+            ends = [(before, whole.start_ns, first), (after, last, whole.end_ns)]
+        for name, start, end in ends:
             if name and start < end:
-                yield Span(name, "step", start, end, whole.process, whole.thread, whole.call)
+                yield own(name, "step", start, end)

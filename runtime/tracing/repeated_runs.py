@@ -6,15 +6,14 @@ They become spans after the trace. Everything unusual goes through the methods t
 """
 
 from collections.abc import Callable, Mapping
-from functools import partial, wraps
-from operator import call
 from typing import Any, Final
 
 from neurald.hal.execution.recorded_calls import ShortCut, Subjects
 from neurald.runtime.execution.background.event import Event
 from neurald.runtime.execution.program.executor import SimpleExecutor
+from neurald.runtime.tracing.own_time import REPEATED
 from neurald.runtime.tracing.recorded import NO_DETAILS, Later, Replace, begun, recorded, step_call
-from neurald.runtime.tracing.span import STARTED, ExpandCall, Recorder, Span
+from neurald.runtime.tracing.span import STARTED, Recorder, Span
 
 #: With more inputs the method itself is called.
 _MAX_ARGUMENTS = 1 << 10
@@ -46,8 +45,13 @@ def run(recorder: Recorder, method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def compute(recorder: Recorder, method: Callable[..., Any]) -> Callable[..., Any]:
-    """Records `Execution.compute`."""
-    full = called("compute", "call", "_compilation")(recorder, method)
+    """Records `Execution.compute`.
+
+    The repetition of a step by its device is not recorded, which takes a good part of the time that
+    records add. Its span is made of those that are; see `REPEATED`.
+    """
+    describe = Later(owner="_compilation", key="executor", describe=_computed)
+    full = recorded("call", describe, is_call=True)(recorder, method)
 
     def finish(execution: Any, done: Any) -> bool:
         if done and execution._accepts(done):
@@ -93,34 +97,9 @@ SHORT_RUN: Final = recorded(
 ON_ARRAYS: Final = recorded("device", Later(key="executor", describe=lambda _, executor: _step_of(executor)))
 
 
-def made(recorder: Recorder, create: Callable[..., Any]) -> Callable[..., Any]:
-    """Replaces a method that returns a function, to record the calls of that function."""
-    # One for each step: making a function of native code takes longer than some calls.
-    recorded_calls: dict[int, Callable[..., Any]] = {}
-
-    @wraps(create)
-    def make(*arguments: Any, **named: Any) -> Any:
-        function = create(*arguments, **named)
-        if function is None:
-            return None
-        step = arguments[0]._step
-        subject = recorder.subject_of("made", step, lambda: _step_spans(recorder.process, step))
-        if subject not in recorded_calls:
-            recorded_calls[subject] = recorder.calls.recorded(call, subject, is_call=False)
-        return partial(recorded_calls[subject], function)
-
-    return make
-
-
-def _step_spans(process: int, step: Any) -> ExpandCall:
-    """Returns what makes the span of a call of a step's device."""
-    name, details = step_call(step)
-
-    def expand(start: int, end: int, thread: int, call: int, note: bytes) -> tuple[Span, ...]:
-        del note
-        return (Span(name, "device", start, end, process, thread, call, details),)
-
-    return expand
+def _computed(compilation: Any, executor: Any) -> tuple[str, Mapping[str, Any]]:
+    repeated = step_call(executor.step) if isinstance(executor, SimpleExecutor) else None
+    return "compute", {"_compilation": compilation, REPEATED: repeated}
 
 
 def _step_of(executor: Any) -> tuple[str, Mapping[str, Any]]:

@@ -12,7 +12,6 @@ from typing import Any, Final
 from msgspec import Struct
 
 from neurald.hal.process.fork import forkable_lock
-from neurald.runtime.execution.fast_paths import forget_fast_paths
 from neurald.runtime.tracing import daemon_calls, repeated_runs
 from neurald.runtime.tracing.imported import when_imported
 from neurald.runtime.tracing.recorded import (
@@ -186,7 +185,6 @@ TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
         ),
         ("neurald.runtime.execution.background.optimization", "Optimization", "_enqueue", enqueued),
         (_STEP, "RecoveringStep", "execute", recorded("step", STEP)),
-        (_STEP, "RecoveringStep", "create_reusable_execution", repeated_runs.made),
         (
             "neurald.runtime.execution.recovery.cpu_runs",
             "WholeModelFallback",
@@ -273,8 +271,6 @@ def install(recorder: Recorder) -> Callable[[], None]:
     for point in TRACE_POINTS:
         by_module.setdefault(point.module, []).append(point)
     stop = when_imported({name: partial(begin, points) for name, points in by_module.items()})
-    # Those that were made before record nothing.
-    forget_fast_paths()
 
     def uninstall() -> None:
         nonlocal is_over
@@ -283,8 +279,6 @@ def install(recorder: Recorder) -> Callable[[], None]:
             is_over = True
         for each in undo:
             each()
-        # Fast paths that were made in the meantime would go on recording.
-        forget_fast_paths()
         for ring in list(recorder.rings.values()):
             ring.want_no_stamps()
 
