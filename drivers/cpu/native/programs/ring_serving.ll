@@ -720,10 +720,10 @@ define internal i1 @call.end(ptr %call) {
   ret i1 %kept
 }
 
-; Leaves the stamps of a call for its client, if that traces it.
+; Leaves the stamps of a call for its client, if that traces it. The reply follows at once, and a
+; reading of the clock would delay it by more than that takes.
 define internal void @ring.stamp(ptr %state, ptr %ring, i64 %begin, i64 %elapsed) {
 entry:
-  %time = alloca [2 x i64]
   %p.wanted = getelementptr i8, ptr %ring, i64 $RING_WANTED_STAMPS
   %wanted = load atomic i32, ptr %p.wanted monotonic, align 4
   %is.untraced = icmp eq i32 %wanted, 0
@@ -746,8 +746,7 @@ stamp:
   %ended = add i64 %begin, %elapsed
   store i64 %ended, ptr %p.ended
   %p.replied = getelementptr i8, ptr %p.stamps, i64 40
-  %replied = call i64 @now(ptr %time)
-  store i64 %replied, ptr %p.replied
+  store i64 %ended, ptr %p.replied
   br label %end
 end:
   ret void
