@@ -18,6 +18,7 @@ from support.waiting import wait_until
 from neurald._proto import device_pb2
 from neurald.hal.accounting.limits import Limits
 from neurald.hal.admission import message_reader
+from neurald.hal.admission import streams as streams_module
 from neurald.hal.admission.streams import StreamLimiter
 from neurald.hal.errors import DeadObject, ResourceExhaustedTransient
 from neurald.hal.process.address import Address
@@ -37,6 +38,24 @@ class Context:
 
     def cancel(self) -> None:
         self.is_cut.set()
+
+
+class Clock:
+    """A clock that only the test advances, so that no stream stalls because the machine is busy."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """Returns the clock by which streams stall during a test."""
+    clock = Clock()
+    monkeypatch.setattr(streams_module, "time", clock)
+    return clock
 
 
 def test_streams_are_counted_in_all_and_for_each_client() -> None:
@@ -63,34 +82,33 @@ def test_streams_that_cannot_be_watched_are_refused_and_do_not_count(monkeypatch
         assert context.is_cut.wait(10)
 
 
-def test_a_stalled_stream_leaves_room_for_another_one() -> None:
+def test_a_stalled_stream_leaves_room_for_another_one(clock: Clock) -> None:
     streams = StreamLimiter(limit=1, patience_s=60, grace_s=0.3)
     assert streams.has_room()
     stalls = streams.begin(None, context := Context())
+    clock.now_s = 0.2
     assert not streams.has_room()
-    wait_until(streams.has_room, timeout_s=30)
+    clock.now_s = 0.4
+    assert streams.has_room()
     streams.begin(None, Context())
     assert context.is_cut.is_set()
     streams.end(stalls)
     assert not streams.has_room()
 
 
-def test_no_more_may_be_under_way_while_all_move() -> None:
+def test_no_more_may_be_under_way_while_all_move(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     streams = StreamLimiter(limit=2, patience_s=60, grace_s=0.3)
     moving = [streams.begin(owner, Context()) for owner in "ab"]
-    ends = threading.Event()
 
-    def move() -> None:
-        while not ends.wait(0.01):
-            for stream in moving:
-                stream.moves()
+    def move(timeout_s: float) -> None:
+        clock.now_s += timeout_s
+        for stream in moving:
+            stream.moves()
 
-    thread = threading.Thread(target=move)
-    thread.start()
+    monkeypatch.setattr(streams._changed, "wait", move)
     with pytest.raises(ResourceExhaustedTransient, match="2 of all"):
         streams.begin("c", Context())
-    ends.set()
-    thread.join()
+    assert clock.now_s >= 0.6, "it waits for one that stalls"
 
 
 @pytest.mark.timed
@@ -107,14 +125,14 @@ def test_where_too_many_stand_still_the_one_that_has_most_gives_way() -> None:
     assert not contexts["b"][0].is_cut.is_set()
 
 
-def test_who_has_no_session_keeps_nobody_out() -> None:
+def test_who_has_no_session_keeps_nobody_out(clock: Clock) -> None:
     streams = StreamLimiter(limit=4, patience_s=60, grace_s=0.05, owner_limit=1)
     strangers = [Context() for _ in range(4)]
     for context in strangers:
         streams.begin(None, context)
     with pytest.raises(ResourceExhaustedTransient):
         streams.begin(None, Context())
-    time.sleep(0.06)
+    clock.now_s = 0.06
     for owner in (None, "a", "b"):
         streams.begin(owner, Context())
     assert sum(context.is_cut.is_set() for context in strangers) == 3
@@ -130,7 +148,7 @@ def test_drops_are_no_progress() -> None:
             stream.moves(1)
 
 
-def test_what_stands_still_is_cut_off_and_what_moves_is_not() -> None:
+def test_what_stands_still_is_cut_off_and_what_moves_is_not(clock: Clock) -> None:
     streams = StreamLimiter(limit=3, patience_s=0.3, grace_s=60)
     still, moving = Context(), Context()
     with streams.open("a", still), streams.open("a", moving) as stream:
@@ -138,11 +156,13 @@ def test_what_stands_still_is_cut_off_and_what_moves_is_not() -> None:
         while not still.is_cut.is_set():
             assert time.monotonic() < end
             stream.moves()
+            clock.now_s += 0.02
             time.sleep(0.02)
         assert not moving.is_cut.is_set()
     again = Context()
     time.sleep(0.2)
     with streams.open("a", again):
+        clock.now_s += 0.4
         assert again.is_cut.wait(10)
 
 
