@@ -389,7 +389,7 @@ def test_many_unsupported_operators(tmp_path: Path) -> None:
     graph.inputs = graph.outputs = (graph.tensor((2,)),)
     for _ in range(2000):
         graph.operator("CUSTOM", graph.inputs, (), custom_code="x" * 50)
-    start = time.perf_counter()
+    start = time.thread_time()
     with pytest.raises(BadData, match="2000"):
         load_tflite(file.write(tmp_path / "model.tflite"))
-    assert time.perf_counter() - start < 10
+    assert time.thread_time() - start < 10

@@ -78,6 +78,6 @@ def test_no_other_devices_of_few_steps_are_better(seed: int) -> None:
 def test_a_thousand_operations_take_milliseconds() -> None:
     """The limit is ten times what it takes alone on a machine of 2024."""
     problem = random_problem(random.Random(1), 1000, 2)
-    started = time.process_time()
+    started = time.thread_time()
     find_plan(problem, NAMES[:2])
-    assert time.process_time() - started < 0.3
+    assert time.thread_time() - started < 0.3

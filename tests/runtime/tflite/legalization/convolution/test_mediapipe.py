@@ -97,14 +97,14 @@ def test_hostile_windows_take_no_time_and_no_memory() -> None:
     """Windows of millions of elements, and images that grow to millions of times their size."""
     huge = 1 << 29
     for file in (unpooled((2, 2), (3000, 1000)), unpooled((1, 1), (1, huge)), unpooled((1, 1), (huge, 1))):
-        began = time.process_time()
+        began = time.thread_time()
         tracemalloc.start()
         with contextlib.suppress(BadData):
             load_tflite(file.build())
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert most < 4e6
-        assert time.process_time() - began < 2
+        assert time.thread_time() - began < 2
     for window in ((3000, 1000), (1, huge), (huge, 1), (huge, huge)):
         with pytest.raises(BadData, match="far beyond images of 4 x 4"):
             load_tflite(pooled((4, 4), window, 1).build())
