@@ -1,12 +1,15 @@
 """Waiting clients notice a silent daemon within two seconds, and wait for a busy one."""
 
 import ctypes
+import os
+import shlex
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +17,7 @@ import pytest
 from support.daemon.processes import daemon_process, freeze_process
 from support.models.addition import AddingDevice, addition, request
 from support.models.small import add_model
+from support.waiting import wait_until
 
 from neurald.hal.device import (
     BufferDescription,
@@ -38,13 +42,17 @@ ZEROS = np.zeros(3, np.float32)
 PLACES = [None, "127.0.0.1:0"]
 #: Longer than silence takes to be noticed.
 HELD_S = 4.0
+#: The variable with the path of a file that exists when the interpreter's lock is kept.
+_HOLDS = "NEURALD_TEST_HOLDS"
 
 
 class HoldingDevice(AddingDevice):
     """A device that keeps the interpreter's lock while it looks at a model."""
 
     def supported_operations(self, model: Model) -> Sequence[Verdict]:
-        ctypes.PyDLL(None).usleep(int(HELD_S * 1e6))  # keeps the interpreter lock
+        # One call of C, which keeps the interpreter lock: the file is there when no thread runs.
+        command = f"touch {shlex.quote(os.environ[_HOLDS])}; sleep {HELD_S}"
+        ctypes.PyDLL(None).system(command.encode())
         return super().supported_operations(model)
 
 
@@ -179,18 +187,22 @@ def test_silence_in_the_middle_of_work(listen: str | None) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("listen", PLACES)
 @pytest.mark.sampled(2)
-def test_a_busy_daemon_is_not_silent(listen: str | None) -> None:
+def test_a_busy_daemon_is_not_silent(listen: str | None, tmp_path: Path) -> None:
     """No Python thread runs in the daemon meanwhile: calls wait, and so do new clients."""
     driver = f"{create_holding.__module__}:create_holding"
-    with daemon_process(driver, listen) as (_, address), ThreadPoolExecutor(8) as pool:
+    holds = tmp_path / "holds"
+    with (
+        daemon_process(driver, listen, environment={_HOLDS: str(holds)}) as (_, address),
+        ThreadPoolExecutor(8) as pool,
+    ):
         asking, waiting = connect(address), connect(address)
         prepared = waiting.prepare_model(addition(ZEROS), NOW)
         burst = prepared.create_burst()
         wanted = request(ZEROS, ZEROS.copy())
         burst.execute(wanted, RUN)
+        begun_s = time.monotonic()
         asked = pool.submit(asking.supported_operations, addition(ZEROS))
-        time.sleep(0.5)
-        started = time.monotonic()
+        wait_until(holds.exists)
         others: list[Callable[[], Any]] = [
             lambda: connect(address),
             waiting.status,
@@ -200,5 +212,5 @@ def test_a_busy_daemon_is_not_silent(listen: str | None) -> None:
         ]
         outcomes = list(pool.map(noticed, others))
         assert [error for error, _ in outcomes] == [None] * len(others)
-        assert time.monotonic() > started + HELD_S - 1.5, "the lock was held"
+        assert time.monotonic() >= begun_s + HELD_S, "the lock was held"
         assert asked.result()[0].ok
