@@ -2,7 +2,6 @@
 
 import os
 import threading
-import time
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -167,11 +166,19 @@ def test_executions_that_nobody_waits_for(where: str, addresses: tuple[str, str]
             start()
             wait_until(lambda: is_complete(execution))
             np.testing.assert_array_equal(output, np.full(SHAPE, 3))
-    start = execution.start_compute
-    start()
-    time.sleep(0.1)
-    event = start()  # the last one is over
-    event.wait()
+    execution.start_compute()
+    started: list[Event] = []
+
+    def starts_again() -> bool:
+        """Returns whether the last execution is over, so that another one could be started."""
+        try:
+            started.append(execution.start_compute())
+        except BadState:
+            return False
+        return True
+
+    wait_until(starts_again)
+    started[0].wait()
     never = Fence()
     event = execution.start_compute_with_dependencies([Event.from_fence_fd(never.fd)])
     with pytest.raises(BadState, match="already computing"):
