@@ -5,6 +5,7 @@ import time
 import pytest
 from support.models.small import add_model
 from support.threads import refuse_threads
+from support.waiting import wait_until
 
 import neurald as nd
 from neurald.hal.errors import BadData
@@ -33,9 +34,13 @@ def test_long_preparations_are_shown_until_their_end(monitored: list[nd.StepProg
         with monitor.of_step(1, 3, "gpu") as reached:
             reached(0.5)
             reached(0.25)
-            wait_for(monitored, 2)
+            wait_until(lambda: len(monitored) >= 2 and monitored[-1].share)
         first, *_, last = monitored
-        assert (first.step, first.steps, first.device, first.share) == (1, 3, "gpu", 0.5)
+        assert (first.step, first.steps, first.device) == (1, 3, "gpu")
+        # On a busy machine, the first call may come before any progress.
+        shares = [each.share for each in monitored if each.share]
+        assert set(shares) == {0.5, 1.0}
+        assert shares == sorted(shares)
         assert last.share == 1.0
         assert 0.05 <= first.elapsed_s <= last.elapsed_s
         time.sleep(0.05)

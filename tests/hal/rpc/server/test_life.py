@@ -205,6 +205,7 @@ def test_a_server_that_has_stopped_leaves_no_thread(tmp_path: Path, device: Addi
         pytest.fail(f"{set(threading.enumerate()) - before} are left")
 
 
+@pytest.mark.timed
 def test_clients_that_do_not_watch_hold_up_a_drain_for_a_moment(server: DeviceServer, peer: Peer) -> None:
     started = time.monotonic()
     drain(server)
