@@ -308,6 +308,7 @@ def test_guests_that_take_long_leave_room_for_more_of_them() -> None:
     assert "honest" in backlog.running
 
 
+@pytest.mark.timed
 def test_many_that_wait_do_not_look_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hundred waiting threads poll about as often together as a few."""
     looks = Counter[int]()

@@ -145,23 +145,29 @@ def test_rings_and_executions_of_python_share_the_slots(server: DeviceServer, re
     found: list[int] = []
     prepared = remote.prepare_model(slow(128, 10), PrepareOptions())
     prepared.execute(slow_request(128), RUN)
-    end_s = time.monotonic() + 0.5
+    begun_s = time.monotonic()
+
+    def is_over() -> bool:
+        """Returns whether all have run for long enough; on a busy machine, some begin late."""
+        after_s = time.monotonic() - begun_s
+        have_run = bool(found) and min(runs.values()) > 0 and gate.executions > most
+        return after_s >= 0.5 and (have_run or after_s >= 60)
 
     def run_python() -> None:
         session = server.handler.sessions.open()
-        while time.monotonic() < end_s:
+        while not is_over():
             with admission.execution(session, RUN, Priority.MEDIUM):
                 time.sleep(2e-3)
             runs["python"] += 1
 
     def run_native() -> None:
         wanted = slow_request(128)
-        while time.monotonic() < end_s:
+        while not is_over():
             prepared.execute(wanted, RUN)
             runs["native"] += 1
 
     def count() -> None:
-        while time.monotonic() < end_s:
+        while not is_over():
             before = runs["python"]
             counted = gate.taken
             time.sleep(2e-4)
