@@ -32,44 +32,47 @@ def workers(name: str) -> Iterator[WorkerThreads]:
 
 def test_threads_come_as_they_are_needed_and_go(workers: WorkerThreads, name: str) -> None:
     leave = threading.Event()
-    futures = [workers.submit(leave.wait, 10) for _ in range(3)]
+    futures = [workers.submit(leave.wait, 60) for _ in range(3)]
     assert threads(name) == 3
     leave.set()
-    assert [future.result(10) for future in futures] == [True] * 3
+    assert [future.result(60) for future in futures] == [True] * 3
     wait_until(lambda: threads(name) == 1)
-    assert workers.submit(divmod, 7, 2).result(10) == (3, 1)
+    assert workers.submit(divmod, 7, 2).result(60) == (3, 1)
 
 
 def test_calls_beyond_the_limit_wait(workers: WorkerThreads, name: str) -> None:
     leave = threading.Event()
-    first = [workers.submit(leave.wait, 10) for _ in range(4)]
+    first = [workers.submit(leave.wait, 60) for _ in range(4)]
     later = [workers.submit(threading.get_ident) for _ in range(20)]
     assert threads(name) == 4
     time.sleep(0.02)
     assert not any(future.done() for future in later)
     leave.set()
-    assert len({future.result(10) for future in later}) <= 4
-    assert all(future.result(10) for future in first)
+    assert len({future.result(60) for future in later}) <= 4
+    assert all(future.result(60) for future in first)
 
 
-def test_one_call_after_another_takes_one_thread(workers: WorkerThreads) -> None:
+def test_one_call_after_another_takes_one_thread(name: str) -> None:
+    workers = WorkerThreads(4, name, idle_s=60)
     leave = threading.Event()
     for _ in range(3):
-        workers.submit(leave.wait, 10)
+        workers.submit(leave.wait, 60)
+    assert threads(name) == 3
     leave.set()
-    time.sleep(0.01)
     used = set()
     for _ in range(50):
-        used.add(workers.submit(threading.get_ident).result(10))
-        time.sleep(0.002)
+        # A thread has told the result of its last call before it is idle.
+        wait_until(lambda: len(workers._idle) == 3)
+        used.add(workers.submit(threading.get_ident).result(60))
     assert len(used) == 1, "the others may go"
+    workers.shutdown()
 
 
 def test_a_call_that_comes_as_a_thread_goes_is_run() -> None:
     workers = WorkerThreads(2, "going", idle_s=0.0)
     for number in range(300):
         both = [workers.submit(divmod, number, each) for each in (2, 3)]
-        assert [future.result(10) for future in both] == [divmod(number, 2), divmod(number, 3)]
+        assert [future.result(60) for future in both] == [divmod(number, 2), divmod(number, 3)]
     workers.shutdown()
 
 
@@ -78,8 +81,8 @@ def test_errors_belong_to_the_call(workers: WorkerThreads) -> None:
         raise SystemExit(1)
 
     with pytest.raises(SystemExit):
-        workers.submit(fail).result(10)
-    assert workers.submit(int, "5").result(10) == 5
+        workers.submit(fail).result(60)
+    assert workers.submit(int, "5").result(60) == 5
 
 
 def test_nothing_of_a_call_is_kept(workers: WorkerThreads) -> None:
@@ -88,7 +91,7 @@ def test_nothing_of_a_call_is_kept(workers: WorkerThreads) -> None:
 
     thing = Thing()
     gone = weakref.ref(thing)
-    workers.submit(id, thing).result(10)
+    workers.submit(id, thing).result(60)
     del thing
     wait_until(lambda: gone() is None)
 
@@ -97,7 +100,7 @@ def test_where_no_thread_can_be_started_those_there_are_work(
     workers: WorkerThreads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leave = threading.Event()
-    first = workers.submit(leave.wait, 10)
+    first = workers.submit(leave.wait, 60)
 
     def fail(thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
@@ -106,8 +109,8 @@ def test_where_no_thread_can_be_started_those_there_are_work(
         patch.setattr(threading.Thread, "start", fail)
         second = workers.submit(int, "7")
     leave.set()
-    assert first.result(10)
-    assert second.result(10) == 7
+    assert first.result(60)
+    assert second.result(60) == 7
 
 
 def test_where_there_is_no_thread_at_all_there_are_no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,17 +131,17 @@ def test_an_interpreter_ends_with_workers_that_nobody_shut_down() -> None:
 def test_a_shutdown(name: str) -> None:
     workers = WorkerThreads(1, name, idle_s=60)
     leave = threading.Event()
-    running, waiting = workers.submit(leave.wait, 10), workers.submit(int, "1")
+    running, waiting = workers.submit(leave.wait, 60), workers.submit(int, "1")
     workers.shutdown(wait=False)
     with pytest.raises(RuntimeError, match="shutdown"):
         workers.submit(int, "2")
     leave.set()
-    assert running.result(10)
-    assert waiting.result(10) == 1
+    assert running.result(60)
+    assert waiting.result(60) == 1
     wait_until(lambda: threads(name) == 0)
     other = WorkerThreads(1, name, idle_s=60)
     leave.clear()
-    other.submit(leave.wait, 10)
+    other.submit(leave.wait, 60)
     dropped = other.submit(int, "1")
     other.shutdown(wait=False, cancel_futures=True)
     assert dropped.cancelled()

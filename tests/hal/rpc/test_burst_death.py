@@ -100,6 +100,7 @@ def test_a_daemon_that_stops_lets_the_run_under_way_finish() -> None:
         remote.close()
 
 
+@pytest.mark.timed
 @pytest.mark.slow
 def test_a_daemon_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ring_peer, "_ANSWER_TIMEOUT_S", 1.0)

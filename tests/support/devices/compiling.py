@@ -136,6 +136,21 @@ def family_path(number: int) -> Path:
     return Path(os.environ["NEURALD_SECRET_FILE"]).with_name(f"family{number}")
 
 
+def _count(model: Model, number: str, seconds: str) -> CompileResult:
+    """Notes when it begins and ends beside others, and takes some time between them."""
+    for sign in "+-":
+        with counts_path(int(number)).open("a") as file:
+            file.write(sign)
+        if sign == "+":
+            time.sleep(float(seconds))
+    return CompileResult(note=NOTE)
+
+
+def counts_path(number: int) -> Path:
+    """Returns the path of the file in which `count` notes + at its begin and - at its end."""
+    return Path(os.environ["NEURALD_SECRET_FILE"]).with_name(f"counts{number}")
+
+
 _ACTIONS: dict[str, Callable[..., CompileResult]] = {
     "echo": _echo,
     "sleep": _sleep,
@@ -148,4 +163,5 @@ _ACTIONS: dict[str, Callable[..., CompileResult]] = {
     "fail": _fail,
     "log": _log,
     "family": _family,
+    "count": _count,
 }
