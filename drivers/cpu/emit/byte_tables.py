@@ -15,7 +15,8 @@ from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.emit.vector_memory import load
 from neurald.drivers.cpu.target.target import Target
 
-_ENTRIES = 256
+#: Entries of a table.
+ENTRIES = 256
 #: Sizes of registers that can be permuted.
 _LONG_REGISTER, _SHORT_REGISTER = 64, 32
 #: Registers of 64-bit Arm, and those that one of its instructions looks up bytes in.
@@ -26,9 +27,9 @@ _WORDS, _PART = 32, 16
 
 def is_permuted(target: Target, element: str, size_bytes: int) -> bool:
     """Returns True for a table that permutation instructions can index."""
-    if element == "i16" and size_bytes == 2 * _ENTRIES:
+    if element == "i16" and size_bytes == 2 * ENTRIES:
         return target.has_byte_permutes
-    if element != "i8" or size_bytes != _ENTRIES:
+    if element != "i8" or size_bytes != ENTRIES:
         return False
     return target.vector_bytes in (_LONG_REGISTER, _SHORT_REGISTER) or _has_quarters(target)
 
@@ -69,14 +70,14 @@ def permuted(v: Vector, element: str, pointer: str, indices: str) -> str:
     if v.target.vector_bytes == _SHORT_REGISTER:
         return _in_parts(v, "i8", places, lambda at: _permuted_halves(v, pointer, at))
     whole = Vector(v.code, v.target, _LONG_REGISTER)
-    parts = [load(whole, "i8", pointer, str(first)) for first in range(0, _ENTRIES, _LONG_REGISTER)]
+    parts = [load(whole, "i8", pointer, str(first)) for first in range(0, ENTRIES, _LONG_REGISTER)]
     return _in_parts(v, "i8", places, lambda at: _permuted_bytes(whole, parts, at))
 
 
 def _words_of_bytes(v: Vector, pointer: str, places: str) -> str:
     """Looks up words, whose lower bytes and whose upper bytes are separate tables in registers."""
     whole, count = Vector(v.code, v.target, _LONG_REGISTER), _LONG_REGISTER
-    parts = [load(whole, "i8", pointer, str(first)) for first in range(0, 2 * _ENTRIES, count)]
+    parts = [load(whole, "i8", pointer, str(first)) for first in range(0, 2 * ENTRIES, count)]
     found = []
     for first in range(2):
         table = [
@@ -172,7 +173,7 @@ def _found_in_quarters(v: Vector, pointer: str, at: str) -> str:
     whole = Vector(v.code, v.target, _ARM_REGISTER)
     kind, found = whole.type("i8"), ""
     size = _ARM_REGISTER * _QUARTER
-    for first in range(0, _ENTRIES, size):
+    for first in range(0, ENTRIES, size):
         table = [load(whole, "i8", pointer, str(first + _ARM_REGISTER * each)) for each in range(_QUARTER)]
         if first:
             at = whole.binary("sub", "i8", at, whole.number("i8", size))

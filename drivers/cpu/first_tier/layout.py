@@ -1,7 +1,7 @@
 """Layouts that kernels of the first tier and the data that is prepared for them have in common."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 
@@ -26,6 +26,59 @@ BATCH_WORDS: Final = 5
 
 #: Bits by which kernels shift 16-bit addends to the left.
 SHORT_SHIFT: Final = 15
+
+
+#: Bits of the lower of the two digits of the mantissa by which bytes are multiplied.
+LOW_DIGIT: Final = 11
+
+
+class ByteOperand(NamedTuple):
+    """Words of kernels about bytes.
+
+    Attributes:
+        flip: what bytes are XORed with, so that they are unsigned in the order of their values.
+        zero_point: the zero point of these bytes.
+    """
+
+    flip: int
+    zero_point: int
+
+
+class ByteAddend(NamedTuple):
+    """Words of kernels that rescale bytes by a mantissa of two digits.
+
+    Attributes:
+        high, low: the digits; `low` has `LOW_DIGIT` bits.
+        high_addend, low_addend: what is added to products with these.
+        below_zero: what is added to negative products with `high`.
+        shift: of the sum in units of `high`.
+        sign: 1 or -1, by which the result is multiplied.
+    """
+
+    high: int
+    low: int
+    high_addend: int
+    low_addend: int
+    below_zero: int
+    shift: int
+    sign: int
+
+
+class NearSum(NamedTuple):
+    """Words of kernels that compute sums of bytes with an error, in fixed-point numbers.
+
+    Attributes:
+        first, second: what bytes of the operands are multiplied by.
+        addend: what is added to their sum, the largest error included.
+        mask: those bits of the fraction of which one is set if the error does not matter.
+        shift: bits of the fraction.
+    """
+
+    first: int
+    second: int
+    addend: int
+    mask: int
+    shift: int
 
 
 class ProductForm(Struct, frozen=True, kw_only=True):

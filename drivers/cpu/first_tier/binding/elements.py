@@ -7,8 +7,6 @@ from typing import Final
 import numpy as np
 
 from neurald.drivers.cpu.first_tier.binding.convolution.requantization import (
-    byte_values,
-    rescaled,
     single_requantization,
 )
 from neurald.drivers.cpu.first_tier.binding.nest import nest, nest_of_elements, strides_of
@@ -16,6 +14,7 @@ from neurald.drivers.cpu.first_tier.binding.scope import (
     BYTES,
     ELEMENTS_PER_NS,
     FLOAT,
+    MAX_INT32,
     SHORT,
     SIGNED,
     UNLIMITED,
@@ -29,7 +28,14 @@ from neurald.drivers.cpu.first_tier.binding.scope import (
     output_shape,
 )
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, BoundTemporary, NotBound
-from neurald.drivers.cpu.first_tier.layout import BLOCK, SHORT_SHIFT
+from neurald.drivers.cpu.first_tier.layout import (
+    BLOCK,
+    LOW_DIGIT,
+    SHORT_SHIFT,
+    ByteAddend,
+    ByteOperand,
+    NearSum,
+)
 from neurald.hal.model.graph import Operand
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FusedActivation, OperandType
@@ -40,6 +46,10 @@ from neurald.hal.operations.machinery.call import Call
 from neurald.hal.records import replace
 
 _WORD, _BOOL = OperandType.TENSOR_INT32, OperandType.TENSOR_BOOL8
+#: The largest difference of a byte from a zero point.
+_MAX_BYTE: Final = 255
+#: Shift with which no byte that is multiplied by a mantissa is rounded to another number than 0.
+_MAX_DIGITS: Final = 30
 
 #: Kernels of functions of one float, and the limits of their results.
 _UNARY: Final = {
@@ -155,7 +165,7 @@ _CASTS: Final = frozenset(
             for source in ("int8", "uint8", "int16", "uint16", "uint32")
             for target in ("float32", "int32", "int64")
         ),
-        *((source, target) for source in ("int32", "int64") for target in ("int8", "int16")),
+        *((source, target) for source in ("int32", "int64") for target in ("int8", "int16", "float64")),
         *(pair for each in ("float16", "float64") for pair in (("float32", each), (each, "float32"))),
     )
 )
@@ -348,65 +358,94 @@ def _of_shorts(scope: BindingScope, call: Call, function: str) -> list[BoundCall
 
 
 def _of_bytes(scope: BindingScope, call: Call, function: str) -> list[BoundCall]:
-    """Binds arithmetic on bytes, whose addends or factors are in tables."""
+    """Binds arithmetic on bytes."""
     first, second, output = (call.operand(name) for name in ("input1", "input2", "output"))
+    activation = call.activation if "activation" in call.binding.inputs else FusedActivation.NONE
+    words = [*_byte_operand(first), *_byte_operand(second)]
+    unit = 2.0 * max(first.scale, second.scale)
     if function == "multiply":
-        kernel = "byte_product"
-        rescale = single_ratio(first.scale, second.scale, output.scale)
-        tables = tuple(_factors(scope, each) for each in (first, second))
-    elif function in ("add", "subtract", "squared_difference"):
-        if function == "squared_difference":
-            from neurald.hal.operations.tflite.elementwise.arithmetic import DIFFERENCE_SHIFT
+        kernel, rescale = "byte_product", single_ratio(first.scale, second.scale, output.scale)
+        largest = _MAX_BYTE * _MAX_BYTE * rescale
+    elif function == "squared_difference":
+        from neurald.hal.operations.tflite.elementwise.arithmetic import DIFFERENCE_SHIFT as SHIFT
 
-            kernel, shift = "byte_square", DIFFERENCE_SHIFT
-        else:
-            from neurald.hal.operations.elementwise.arithmetic import addend_shift
+        kernel, rescale = "byte_square", unit * unit / ((1 << 2 * SHIFT) * output.scale)
+        words += [*_addend(first, SHIFT, unit, 1), *_addend(second, SHIFT, unit, -1)]
+        largest = (_MAX_BYTE * unit) ** 2 / output.scale
+    elif function in ("add", "subtract"):
+        from neurald.hal.operations.elementwise.arithmetic import addend_shift
 
-            kernel, shift = "byte_sum", addend_shift(output)
-        unit = 2.0 * max(first.scale, second.scale)
-        tables = (
-            _addends(scope, first, shift, unit, 1),
-            _addends(scope, second, shift, unit, 1 if function == "add" else -1),
-        )
-        if function == "squared_difference":
-            rescale = unit * unit / ((1 << 2 * shift) * output.scale)
-        else:
-            rescale = unit / ((1 << shift) * output.scale)
+        shift, sign = addend_shift(output), 1 if function == "add" else -1
+        kernel, rescale = "byte_sum", unit / ((1 << shift) * output.scale)
+        words += [*_addend(first, shift, unit, 1), *_addend(second, shift, unit, sign)]
+        words += _near_sum(first, second, output, sign, rescale)
+        largest = _MAX_BYTE * unit / output.scale
     else:
         raise NotBound("the types have no kernel")
-    activation = call.activation if "activation" in call.binding.inputs else FusedActivation.NONE
-    words = (
+    if not largest < MAX_INT32 - _MAX_BYTE:
+        raise NotBound("results may exceed 32 bits")
+    words += [
         *single_requantization(*quantize_multiplier(rescale)),
         output.zero_point,
         *quantized_limits(output, activation),
-    )
-    return element_call(scope, call, kernel, ("input1", "input2"), words, tables)
+    ]
+    return element_call(scope, call, kernel, ("input1", "input2"), tuple(words))
 
 
-def _factors(scope: BindingScope, operand: Operand) -> BoundConstant:
-    """Returns the table of the factors that bytes stand for."""
-    key = "factors", operand.type, operand.zero_point
-    return scope.shared(key, lambda: BoundConstant.of(byte_values(operand).astype(np.int32)))
+def _byte_operand(operand: Operand) -> ByteOperand:
+    if operand.type is UNSIGNED:
+        return ByteOperand(flip=0, zero_point=operand.zero_point)
+    return ByteOperand(flip=1 << 7, zero_point=operand.zero_point + (1 << 7))
 
 
-def _addends(scope: BindingScope, operand: Operand, shift: int, unit: float, sign: int) -> BoundConstant:
-    """Returns the table of the addends that bytes stand for.
+def _addend(operand: Operand, shift: int, unit: float, sign: int) -> ByteAddend:
+    """Returns how bytes are rescaled, with the results of `rescaled` for shifted integers.
 
     Args:
-        scope: the scope of the operation.
         operand: the type of bytes.
         shift: the shift of what is rescaled to the unit.
-        unit: the scale of the sum.
+        unit: the scale of the sum, at least twice that of the operand.
         sign: the sign of addends.
     """
+    mantissa, addend, below_zero, all_bits = single_requantization(*quantize_multiplier(operand.scale / unit))
+    # Products, and what is added to them, are multiples of what they are shifted by.
+    digits = all_bits - shift - LOW_DIGIT
+    if digits >= _MAX_DIGITS:
+        # All of them become 0.
+        mantissa = addend = below_zero = digits = 0
+    high_addend, low_addend = divmod(addend >> shift, 1 << LOW_DIGIT)
+    high, low = divmod(mantissa, 1 << LOW_DIGIT)
+    return ByteAddend(
+        high=high,
+        low=low,
+        high_addend=high_addend,
+        low_addend=low_addend,
+        below_zero=below_zero >> shift + LOW_DIGIT,
+        shift=digits,
+        sign=sign,
+    )
 
-    def make() -> BoundConstant:
-        words = single_requantization(*quantize_multiplier(operand.scale / unit))
-        found = rescaled(byte_values(operand) << shift, *words)
-        return BoundConstant.of((found if sign > 0 else -found).astype(np.int32))
 
-    key = "addends", operand.type, operand.scale, operand.zero_point, shift, unit, sign
-    return scope.shared(key, make)
+def _near_sum(first: Operand, second: Operand, output: Operand, sign: int, rescale: float) -> NearSum:
+    """Returns how sums of bytes are computed where they are not nearly between two results.
+
+    Args:
+        first, second, output: the types.
+        sign: the sign of the second operand.
+        rescale: what the sums of rounded addends are multiplied by.
+    """
+    ratios = first.scale / output.scale, sign * second.scale / output.scale
+    largest = _MAX_BYTE * (abs(ratios[0]) + abs(ratios[1])) + 2 * (_MAX_BYTE + 1)
+    shift = max(0, 30 - math.frexp(largest)[1])
+    unit = 1 << shift
+    # Factors have errors of a half, addends and results are rounded, and multipliers have 31 bits.
+    error = 1 << math.ceil(_MAX_BYTE + 3 * rescale * unit + 8).bit_length()
+    if shift == 0 or not 8 * error < unit:
+        return NearSum(first=0, second=0, addend=0, mask=0, shift=0)
+    factors = [round(ratio * unit) for ratio in ratios]
+    zero_points = [_byte_operand(each).zero_point for each in (first, second)]
+    addend = error + (unit >> 1) - sum(x * y for x, y in zip(factors, zero_points, strict=True))
+    return NearSum(first=factors[0], second=factors[1], addend=addend, mask=unit - 2 * error, shift=shift)
 
 
 def bind_comparison(scope: BindingScope, call: Call) -> list[BoundCall]:

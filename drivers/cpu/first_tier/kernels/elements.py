@@ -21,6 +21,7 @@ from neurald.drivers.compiler.ir.expression import (
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.cpu.emit.byte_tables import ENTRIES, is_permuted, permuted, permuted_lanes
 from neurald.drivers.cpu.emit.math.rounding import round_away
 from neurald.drivers.cpu.emit.op_table import (
     apply_value,
@@ -31,15 +32,25 @@ from neurald.drivers.cpu.emit.op_table import (
     to_stored,
 )
 from neurald.drivers.cpu.emit.vector import Vector
-from neurald.drivers.cpu.emit.vector_memory import gather, store
+from neurald.drivers.cpu.emit.vector_memory import store
 from neurald.drivers.cpu.first_tier.kernels.convolution.epilogue import (
+    limited_by_words,
     requantized_by_words,
     rescaled_by_words,
+    short_requantized_by_words,
 )
 from neurald.drivers.cpu.first_tier.kernels.nest import words_of_nest, write_elements
 from neurald.drivers.cpu.first_tier.kernels.reduction.rows import stored_integer
-from neurald.drivers.cpu.first_tier.kernels.writer import KernelWriter, clamped
-from neurald.drivers.cpu.first_tier.layout import SCALES, SHORT_SHIFT
+from neurald.drivers.cpu.first_tier.kernels.writer import KernelWriter, clamped, size_bytes
+from neurald.drivers.cpu.first_tier.layout import (
+    LOW_DIGIT,
+    SCALES,
+    SHORT_SHIFT,
+    ByteAddend,
+    ByteOperand,
+    NearSum,
+)
+from neurald.drivers.cpu.kernels.common.addressing import multiple
 from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES
 from neurald.drivers.cpu.native.objects.unit_queue import Unit
 from neurald.drivers.cpu.target.target import Target
@@ -221,6 +232,8 @@ _FUNCTIONS: Final[Mapping[str, _Elementwise]] = {
             (_WORD, (Scalar.INT8, Scalar.INT16)),
             (_LONG, (Scalar.INT8, Scalar.INT16)),
             (_FLOAT, (Scalar.FLOAT16, Scalar.FLOAT64)),
+            (_WORD, (Scalar.FLOAT64,)),
+            (_LONG, (Scalar.FLOAT64,)),
             (Scalar.FLOAT16, (_FLOAT,)),
             (Scalar.FLOAT64, (_FLOAT,)),
         )
@@ -327,36 +340,113 @@ def _lookup(target: Target, name: str, element: str, result: str = "") -> Unit:
         element, result: the types of elements and of results; by default the same.
     """
     kernel = KernelWriter(target, f"first_{name}", ("out", "input", "lookup"))
-    code = kernel.code
+    code, result = kernel.code, result or element
     first, last = kernel.blocks()
+    if element == "i8" and is_permuted(target, result, ENTRIES * size_bytes(result)):
+        v = Vector(code, target, permuted_lanes(target))
+        middle = kernel.sum(
+            first, multiple(code, kernel.split(kernel.difference(last, first), str(v.lanes))[0], v.lanes)
+        )
+        with code.loop(first, middle, step=v.lanes, may_be_empty=True) as loop:
+            places = v.cast("zext", "i8", kernel.element(v, "i8", "%input", loop.index), "i16")
+            store(v, result, permuted(v, result, "%lookup", places), "%out", loop.index)
+        first = middle
     with code.loop(first, last, may_be_empty=True) as loop:
         value = kernel.element(kernel.single, element, "%input", loop.index)
         entry = code.value(f"zext {element} {value} to i64")
-        found = kernel.element(kernel.single, result or element, "%lookup", entry)
-        store(kernel.single, result or element, found, "%out", loop.index)
+        found = kernel.element(kernel.single, result, "%lookup", entry)
+        store(kernel.single, result, found, "%out", loop.index)
     return kernel.unit()
 
 
 def _of_bytes(target: Target, operation: str) -> Unit:
-    """Writes an operation on two integers, which tables give for bytes.
+    """Writes an operation on two bytes.
 
-    `square` squares the sum. Words: those of the nest, then the mantissa, the other parameters of
-    requantisation, the zero point and the limits.
+    `square` squares the sum. Words: those of the nest; `ByteOperand`s; except of `product`, the
+    `ByteAddend`s; of `sum`, a `NearSum`; the mantissa and the other parameters of requantisation,
+    the zero point, and the limits.
     """
-    kernel = KernelWriter(target, f"first_byte_{operation}", ("out", "input", "other", "first", "second"))
+    kernel = KernelWriter(target, f"first_byte_{operation}", ("out", "input", "other"))
+    first = words_of_nest(2)
+    addends = first + 2 * len(ByteOperand._fields)
+    near = addends + (2 * len(ByteAddend._fields) if operation != "product" else 0)
+    rescale = near + (len(NearSum._fields) if operation == "sum" else 0)
 
-    def compute(v: Vector, values: list[str]) -> str:
-        factors = [
-            gather(v, "i32", table, "i32", v.cast("zext", "i8", value, "i32"))
-            for table, value in zip(("%first", "%second"), values, strict=True)
+    def number(v: Vector, at: int, kind: str = "i32") -> str:
+        return v.splat(kind, kernel.word(at, kind))
+
+    def bytes_of(v: Vector, values: list[str]) -> list[str]:
+        """Returns bytes as the numbers from 0 on, in the order of their values."""
+        return [
+            v.cast(
+                "zext",
+                "i8",
+                v.binary("xor", "i8", value, number(v, first + each * len(ByteOperand._fields), "i8")),
+                "i32",
+            )
+            for each, value in enumerate(values)
         ]
-        total = v.binary("mul" if operation == "product" else "add", "i32", *factors)
+
+    def factors(v: Vector, values: list[str]) -> list[str]:
+        return [
+            v.binary("sub", "i32", value, number(v, first + 1 + each * len(ByteOperand._fields)))
+            for each, value in enumerate(bytes_of(v, values))
+        ]
+
+    def exact(v: Vector, values: list[str]) -> str:
+        given = factors(v, values)
+        if operation == "product":
+            return short_requantized_by_words(kernel, v, v.binary("mul", "i32", *given), rescale)
+        total = v.binary(
+            "add",
+            "i32",
+            *(_addend(kernel, v, d, addends + n * len(ByteAddend._fields)) for n, d in enumerate(given)),
+        )
         if operation == "square":
             total = v.binary("mul", "i32", total, total)
-        return requantized_by_words(kernel, v, total, words_of_nest(2))
+        return short_requantized_by_words(kernel, v, total, rescale)
 
-    write_elements(kernel, kernel.vector, [("%input", "i8"), ("%other", "i8")], "i8", compute)
+    def near_sum(v: Vector, values: list[str]) -> str:
+        one, other = (
+            v.binary("mul", "i32", value, number(v, near + each))
+            for each, value in enumerate(bytes_of(v, values))
+        )
+        return v.binary("add", "i32", v.binary("add", "i32", one, other), number(v, near + 2))
+
+    def rounded(v: Vector, values: list[str]) -> str:
+        value = v.binary("ashr", "i32", near_sum(v, values), number(v, near + 4))
+        return limited_by_words(kernel, v, value, rescale + 1 + SCALES)
+
+    def is_near_half(v: Vector, values: list[str]) -> str:
+        fraction = v.binary("and", "i32", near_sum(v, values), number(v, near + 3))
+        return v.any_lane(v.compare("eq", "i32", fraction, v.number("i32", 0)))
+
+    operands = [("%input", "i8"), ("%other", "i8")]
+    if operation == "sum":
+        write_elements(kernel, kernel.vector, operands, "i8", rounded, (is_near_half, exact))
+    else:
+        write_elements(kernel, kernel.vector, operands, "i8", exact)
     return kernel.unit()
+
+
+def _addend(kernel: KernelWriter, v: Vector, value: str, first: int) -> str:
+    """Returns bytes, without their zero point, rescaled and rounded like `rescaled`.
+
+    Args:
+        kernel: the function.
+        v: writes vectors of the width of the values.
+        value: the integers.
+        first: number of the first of the words of a `ByteAddend`.
+    """
+    high, low, high_addend, low_addend, below_zero, shift, sign = (
+        v.splat("i32", kernel.word(first + n, "i32")) for n in range(len(ByteAddend._fields))
+    )
+    lower = v.binary("add", "i32", v.binary("mul", "i32", value, low), low_addend)
+    upper = v.binary("add", "i32", v.binary("mul", "i32", value, high), high_addend)
+    is_below = v.binary("ashr", "i32", value, v.number("i32", 31))
+    upper = v.binary("add", "i32", upper, v.binary("and", "i32", is_below, below_zero))
+    upper = v.binary("add", "i32", upper, v.binary("ashr", "i32", lower, v.number("i32", LOW_DIGIT)))
+    return v.binary("mul", "i32", v.binary("ashr", "i32", upper, shift), sign)
 
 
 def _of_shorts(target: Target, operation: str) -> Unit:

@@ -8,8 +8,10 @@ from collections.abc import Callable, Sequence
 
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.emit.vector_memory import store
-from neurald.drivers.cpu.first_tier.kernels.writer import KernelWriter
+from neurald.drivers.cpu.first_tier.kernels.movement.runs import write_run
+from neurald.drivers.cpu.first_tier.kernels.writer import KernelWriter, size_bytes
 from neurald.drivers.cpu.first_tier.layout import NEST
+from neurald.drivers.cpu.kernels.common.addressing import multiple
 from neurald.drivers.cpu.target.routine import ALIGNMENT
 
 
@@ -38,6 +40,7 @@ def write_elements(
     operands: Sequence[tuple[str, str]],
     element: str,
     compute: Callable[[Vector, list[str]], str],
+    rare: tuple[Callable[[Vector, list[str]], str], Callable[[Vector, list[str]], str]] | None = None,
 ) -> None:
     """Writes a nest that computes elements of a dense output.
 
@@ -47,6 +50,8 @@ def write_elements(
         operands: pointers and types of elements. They have strides of 0 or 1 in the inner loop.
         element: the type of the output's elements.
         compute: returns elements of the output from those of the operands.
+        rare: returns from those of the operands whether any lane needs another computation (i1),
+            and computes all lanes in that other way.
     """
     code, single, count = kernel.code, kernel.single, len(operands)
     total, middle, inner = kernel.word(0), kernel.word(NEST - 1), kernel.word(NEST)
@@ -70,12 +75,21 @@ def write_elements(
                     source = kernel.at(kind, pointer, at)
                     sources.append(code.value(f"select i1 {is_same}, ptr {repeated[number]}, ptr {source}"))
 
-                def write(v: Vector, index: str, sources: list[str] = sources, place: str = place) -> None:
-                    values = [
+                def given(v: Vector, index: str, sources: list[str]) -> list[str]:
+                    return [
                         kernel.element(v, kind, source, kernel.product(index, step))
                         for (_, kind), source, step in zip(operands, sources, steps, strict=True)
                     ]
-                    store(v, element, compute(v, values), "%out", kernel.sum(place, index))
+
+                def write(v: Vector, index: str, sources: list[str] = sources, place: str = place) -> None:
+                    values, at = given(v, index, sources), kernel.sum(place, index)
+                    store(v, element, compute(v, values), "%out", at)
+                    if rare is None:
+                        return
+                    is_needed, compute_again = rare
+                    with code.when(is_needed(v, values)):
+                        # What follows from values that are loaded here is not computed before.
+                        store(v, element, compute_again(v, given(v, index, sources)), "%out", at)
 
                 kernel.each_element(v, "0", length, write)
 
@@ -94,7 +108,8 @@ def write_movement(kernel: KernelWriter, element: str, moved: Sequence[str] = ("
     code, words = kernel.code, words_of_nest(2)
     firsts = [kernel.sum(kernel.word(words + number), moved[number]) for number in range(2)]
     middle, inner = kernel.word(NEST - 1), kernel.word(NEST)
-    v = Vector(code, kernel.target, kernel.target.lanes(int(element[1:]) // 8))
+    size = size_bytes(element)
+    v = Vector(code, kernel.target, kernel.target.lanes(size))
     steps = [kernel.word(NEST * (2 + number)) for number in range(2)]
     is_dense = kernel.single.binary(
         "and", "i1", *(kernel.single.compare("eq", "i64", step, "1") for step in steps)
@@ -119,10 +134,6 @@ def write_movement(kernel: KernelWriter, element: str, moved: Sequence[str] = ("
                 for number in range(2)
             )
 
-            def write(v: Vector, index: str, target: str = target, source: str = source) -> None:
-                value = kernel.element(v, element, "%input", kernel.sum(source, index))
-                store(v, element, value, "%out", kernel.sum(target, index))
-
             def write_reversed(v: Vector, index: str, target: str = target, source: str = source) -> None:
                 last = kernel.difference(source, kernel.sum(index, str(v.lanes - 1)))
                 value = kernel.element(v, element, "%input", last)
@@ -136,7 +147,7 @@ def write_movement(kernel: KernelWriter, element: str, moved: Sequence[str] = ("
             number = kernel.product(kernel.sum(kernel.product(item, middle), line.index), inner)
             length = kernel.least(inner, kernel.difference(kernel.word(0), number))
             with code.when(is_dense):
-                kernel.each_element(v, "0", length, write)
+                write_run(kernel, *(multiple(code, each, size) for each in (target, source, length)))
             with code.when(is_reversed):
                 kernel.each_element(v, "0", length, write_reversed)
             with code.when(is_other), code.loop("0", length, may_be_empty=True) as each:

@@ -97,23 +97,25 @@ def transposed(
     given = FirstFactor(calls=(), argument=given.argument, padded=given.padded, rows=given.rows)
     itemsize, steps = call.operand("output").type.dtype.itemsize, strides_of(shape)
     for phase in np.ndindex(*strides):
-        taken, axes, counts = [], [], []
+        taken, axes, counts, has_weights = [], [], [], True
         for axis, first in enumerate(phase):
             stride, cut = strides[axis], before[axis]
             # An output at o is reached from (o + cut - tap) / stride.
             taps = range((first + cut) % stride, filter_.shape[1 + axis], stride)
             count = len(range(first, shape[1 + axis], stride))
-            head = (first + cut - (taps[-1] if taps else 0)) // stride
+            if taps:
+                head = (first + cut - taps[-1]) // stride
+            else:
+                # One tap, whose places are all before the image, where zeros are read.
+                taps, head, has_weights = range(1), -count, False
             taken.append(taps)
             counts.append(count)
             axes.append(WindowAxis(image[axis], count, len(taps), 1, 1, -head))
         if not math.prod(counts):
             continue
-        if not all(taken):
-            raise NotBound("some outputs have no weights")
         # From the last tap to the first.
-        part = filter_[:, *(slice(taps.start, None, taps.step) for taps in taken)]
-        part = np.flip(part, tuple(range(1, part.ndim - 1)))
+        part = filter_[:, *(slice(taps.start, taps.stop, taps.step) for taps in taken)]
+        part = np.flip(part, tuple(range(1, part.ndim - 1))) if has_weights else np.zeros_like(part)
         positions = batches * math.prod(counts)
         width = width_of(scope, positions, channels)
         taps_here = math.prod(map(len, taken))

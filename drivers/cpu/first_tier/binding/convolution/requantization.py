@@ -1,12 +1,8 @@
 """Parameters that convert sums to quantised outputs."""
 
-from functools import cache
-
 import numpy as np
 
 from neurald.drivers.cpu.first_tier.layout import SCALES
-from neurald.hal.model.graph import Operand
-from neurald.hal.model.types import OperandType
 from neurald.hal.operations.arithmetic.fixed_point import Rounding, quantize_multipliers, short_mantissas
 from neurald.hal.operations.machinery.call import Array
 
@@ -46,30 +42,3 @@ def single_requantization(mantissa: int, exponent: int) -> tuple[int, ...]:
     if exponent >= 0:
         return mantissa, 1 << (shift - 1), 0, shift
     return mantissa, (1 << 30) + (1 << (shift - 1)), -1 << 31, shift
-
-
-def rescaled(values: Array, mantissa: int, addend: int, below_zero: int, shift: int) -> Array:
-    """Returns integers, INT64, multiplied and rounded as kernels do it.
-
-    Args:
-        values: the integers, whose products with the mantissa have at most 63 bits.
-        mantissa, addend, below_zero, shift: see `single_requantization`.
-    """
-    products = values * mantissa
-    if below_zero:
-        products += (products >> 63) & below_zero
-    products += addend
-    products >>= shift
-    return products
-
-
-def byte_values(operand: Operand) -> Array:
-    """Returns the integers that the 256 bytes of an operand stand for, without its zero point."""
-    return _bytes_of(operand.type) - operand.zero_point
-
-
-@cache
-def _bytes_of(kind: OperandType) -> Array:
-    """Returns the integers that the 256 bytes of a type stand for, INT64."""
-    values: Array = np.arange(256, dtype=np.uint8).view(kind.dtype).astype(np.int64)
-    return values

@@ -22,7 +22,6 @@ from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Call
 
 _INDEXES = {OperandType.TENSOR_INT32: "i32", OperandType.TENSOR_INT64: "i64"}
-_WORD_BYTES = 4
 #: Types of tables whose rows become floats.
 _SCALED_TABLES = (SIGNED, OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL)
 
@@ -92,12 +91,11 @@ def _taking(call: Call, indexes: str, *, run: int, count: int, length: int, repe
     if values.type is OperandType.TENSOR_STRING or kind not in _INDEXES or not total or not length:
         raise NotBound("the types have no kernel")
     run *= values.type.dtype.itemsize
-    size = 1 if run % _WORD_BYTES else _WORD_BYTES
     return [
         BoundCall(
-            function=f"first_gather_{size}_{_INDEXES[kind]}",
+            function=f"first_gather_{_INDEXES[kind]}",
             arguments=(call.index("output"), call.index("values"), call.index(indexes)),
-            words=(run // size, count, length, repeats),
+            words=(run, count, length, repeats),
             work_items=total * values.type.dtype.itemsize // run,
             cost_ns=total / ELEMENTS_PER_NS / 2,
             messages=_messages(call, indexes, length),
@@ -115,19 +113,18 @@ def bind_gather_nd(scope: BindingScope, call: Call) -> list[BoundCall]:
     if values.type is OperandType.TENSOR_STRING or kind not in _INDEXES or not total or not math.prod(shape):
         raise NotBound("the types have no kernel")
     run = math.prod(shape[depth:]) * values.type.dtype.itemsize
-    size = 1 if run % _WORD_BYTES else _WORD_BYTES
     # The length of each axis, and runs from one of its elements to the next.
     axes = [(shape[axis], math.prod(shape[axis + 1 : depth])) for axis in range(depth)]
     return [
         BoundCall(
-            function=f"first_gather_nd_{size}_{_INDEXES[kind]}",
+            function=f"first_gather_nd_{_INDEXES[kind]}",
             arguments=(
                 call.index("output"),
                 call.index("values"),
                 call.index("indices"),
                 BoundConstant.of(np.array(axes or [(1, 0)], np.int64)),
             ),
-            words=(run // size, depth),
+            words=(run, depth),
             work_items=total * values.type.dtype.itemsize // run,
             cost_ns=total / ELEMENTS_PER_NS / 2,
             messages=(f"{call.name('indices')} has an index outside of {list(shape[:depth])}",),

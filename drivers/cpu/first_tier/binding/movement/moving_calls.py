@@ -232,13 +232,11 @@ def running_call(output: int, given: int, itemsize: int, sources: Array, places:
 
 def run_table_call(output: int, given: int, itemsize: int, table: BoundConstant, length: int) -> BoundCall:
     """Returns the call that moves runs of elements by a table of their places."""
-    if itemsize not in _ITEMSIZES:
-        raise NotBound("the type has no kernel")
     runs = table.shape[0]
     return BoundCall(
-        function=f"first_runs_{itemsize}",
+        function="first_runs",
         arguments=(output, given, table),
-        words=(length,),
+        words=(length * itemsize, itemsize),
         work_items=runs,
         cost_ns=runs * _RUN_NS + runs * length / ELEMENTS_PER_NS,
     )

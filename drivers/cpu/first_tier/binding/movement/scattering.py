@@ -21,7 +21,9 @@ from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Call, Shape
 
 _INDEXES: Final = {OperandType.TENSOR_INT32: "i32", OperandType.TENSOR_INT64: "i64"}
-_KINDS: Final = {FLOAT: "float", OperandType.TENSOR_INT32: "word"}
+#: The names of types in the names of functions, those of segments and all.
+_SEGMENT_KINDS: Final = {FLOAT: "float", OperandType.TENSOR_INT32: "word"}
+_KINDS: Final = {**_SEGMENT_KINDS, OperandType.TENSOR_INT64: "long"}
 _SEGMENTS: Final = {
     T.TFLITE_UNSORTED_SEGMENT_SUM: "sum",
     T.TFLITE_UNSORTED_SEGMENT_PROD: "product",
@@ -80,7 +82,7 @@ def bind_scatter(scope: BindingScope, call: Call) -> list[BoundCall]:
 def bind_segments(scope: BindingScope, call: Call) -> list[BoundCall]:
     """Binds the reduction of the rows of each segment."""
     how, kind = _SEGMENTS[call.binding.type], call.operand("input").type
-    if kind not in _KINDS:
+    if kind not in _SEGMENT_KINDS:
         raise NotBound("the type has no kernel")
     is_float = kind is FLOAT
     limits = np.finfo(np.float32) if is_float else np.iinfo(np.int32)

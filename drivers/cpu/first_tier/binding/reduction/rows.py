@@ -30,7 +30,9 @@ from neurald.hal.operations.arithmetic.quantized import quantized_limits
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.machinery.rules import resolve_axes, resolve_axis
 
-_WORD, _BOOL = OperandType.TENSOR_INT32, OperandType.TENSOR_BOOL8
+_BOOL = OperandType.TENSOR_BOOL8
+#: The names of integers in the names of functions.
+_INTEGERS: Final = {OperandType.TENSOR_INT32: "word", OperandType.TENSOR_INT64: "long"}
 
 _REDUCTIONS: Final = {
     "MEAN": "mean",
@@ -97,8 +99,8 @@ def _parameters(call: Call, name: str, count: int) -> tuple[str, tuple[int, ...]
     operand, output = call.operand("input"), call.operand("output")
     if operand.type is FLOAT:
         return f"{name}_float", ((bits(float(count)),) if name == "mean" else ())
-    if operand.type is _WORD and name != "mean":
-        return f"{name}_word", ()
+    if operand.type in _INTEGERS and name != "mean":
+        return f"{name}_{_INTEGERS[operand.type]}", ()
     if name in ("largest", "smallest"):
         if operand.type is _BOOL:
             return f"{name}_unsigned", ()

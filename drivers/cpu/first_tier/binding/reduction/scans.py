@@ -10,7 +10,7 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Call
 
-_ELEMENTS: Final = {FLOAT: "float", OperandType.TENSOR_INT32: "i32"}
+_ELEMENTS: Final = {FLOAT: "float", OperandType.TENSOR_INT32: "i32", OperandType.TENSOR_INT64: "i64"}
 
 
 def bind_cumulative(scope: BindingScope, call: Call) -> list[BoundCall]:

@@ -117,19 +117,20 @@ def rescaled(v: Vector, total: str, mantissa: str, parameters: Sequence[str]) ->
     return v.binary("ashr", "i64", wide, shift)
 
 
-def _limited(v: Vector, wide: str, limits: Sequence[str], element: str) -> str:
-    """Returns i64 as smaller integers.
+def _limited(v: Vector, value: str, limits: Sequence[str], element: str, given: str = "i64") -> str:
+    """Returns smaller integers.
 
     Args:
         v: writes vectors of the width of the values.
-        wide: the integers.
+        value: the integers.
         limits: scalars: the zero point, which is added, the lower and the upper limit.
         element: the type of the result.
+        given: the type of the integers.
     """
-    zero_point, low, high = (v.splat("i64", each) for each in limits)
-    wide = v.binary("add", "i64", wide, zero_point)
-    wide = v.call("llvm.smin", "i64", v.call("llvm.smax", "i64", wide, low), high)
-    return v.cast("trunc", "i64", wide, element)
+    zero_point, low, high = (v.splat(given, each) for each in limits)
+    value = v.binary("add", given, value, zero_point)
+    value = v.call("llvm.smin", given, v.call("llvm.smax", given, value, low), high)
+    return v.cast("trunc", given, value, element)
 
 
 def rescaled_by_words(kernel: KernelWriter, v: Vector, total: str, first: int) -> str:
@@ -153,3 +154,25 @@ def requantized_by_words(kernel: KernelWriter, v: Vector, total: str, first: int
     """
     limits = [kernel.word(first + 1 + SCALES + n) for n in range(3)]
     return _limited(v, rescaled_by_words(kernel, v, total, first), limits, element)
+
+
+def short_requantized_by_words(kernel: KernelWriter, v: Vector, total: str, first: int) -> str:
+    """Returns 32-bit sums, whose rescaled values have 32 bits, as bytes.
+
+    Args:
+        kernel, v, total, first: see `requantized_by_words`.
+    """
+    value = v.cast("trunc", "i64", rescaled_by_words(kernel, v, total, first), "i32")
+    return limited_by_words(kernel, v, value, first + 1 + SCALES)
+
+
+def limited_by_words(kernel: KernelWriter, v: Vector, value: str, first: int) -> str:
+    """Returns 32-bit integers as bytes.
+
+    Args:
+        kernel: the function.
+        v: writes vectors of the width of the values.
+        value: the integers.
+        first: number of the first of the words: the zero point, which is added, and the limits.
+    """
+    return _limited(v, value, [kernel.word(first + n, "i32") for n in range(3)], "i8", "i32")

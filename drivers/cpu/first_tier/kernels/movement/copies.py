@@ -2,6 +2,7 @@
 
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.emit.vector_memory import store
+from neurald.drivers.cpu.first_tier.kernels.movement.runs import write_run
 from neurald.drivers.cpu.first_tier.kernels.nest import words_of_nest, write_movement
 from neurald.drivers.cpu.first_tier.kernels.writer import KernelWriter
 from neurald.drivers.cpu.first_tier.layout import LINE_BYTES, TRANSPOSED
@@ -18,9 +19,9 @@ def movement_units(target: Target) -> list[Unit]:
         *(_move(target, size) for size in (1, 2, 4, 8)),
         *(_transpose(target, size) for size in TRANSPOSED),
         *(_move_part(target, size) for size in (1, 2, 4, 8)),
-        *(_runs(target, size) for size in (1, 2, 4, 8)),
-        *(_gather(target, size, index) for size in (1, 4) for index in ("i32", "i64")),
-        *(_gather_nd(target, size, index) for size in (1, 4) for index in ("i32", "i64")),
+        _runs(target),
+        *(_gather(target, index) for index in ("i32", "i64")),
+        *(_gather_nd(target, index) for index in ("i32", "i64")),
         _gather_scaled(target),
     ]
 
@@ -139,15 +140,14 @@ def _move_part(target: Target, size: int) -> Unit:
     return kernel.unit()
 
 
-def _runs(target: Target, size: int) -> Unit:
+def _runs(target: Target) -> Unit:
     """Writes a movement of runs of elements.
 
     The table has two numbers for each run: the first elements of the output and of the input.
-    Words: elements of a run. A work item is a run.
+    Words: bytes of a run, and of an element. A work item is a run.
     """
-    kernel = KernelWriter(target, f"first_runs_{size}", ("out", "input", "table"))
-    element, length = f"i{8 * size}", kernel.word(0)
-    v = Vector(kernel.code, target, target.lanes(size))
+    kernel = KernelWriter(target, "first_runs", ("out", "input", "table"))
+    length, size = kernel.word(0), kernel.word(1)
     with kernel.each_item() as run:
         numbers = []
         for number in range(2):
@@ -155,13 +155,8 @@ def _runs(target: Target, size: int) -> Unit:
             numbers.append(
                 kernel.single.cast("zext", "i32", kernel.element(kernel.single, "i32", "%table", at), "i64")
             )
-        place, source = numbers
-
-        def write(v: Vector, index: str, source: str = source, place: str = place) -> None:
-            value = kernel.element(v, element, "%input", kernel.sum(source, index))
-            store(v, element, value, "%out", kernel.sum(place, index))
-
-        kernel.each_element(v, "0", length, write)
+        place, source = (kernel.product(number, size) for number in numbers)
+        write_run(kernel, place, source, length)
     return kernel.unit()
 
 
@@ -176,43 +171,46 @@ def _row_of(kernel: KernelWriter, index: str, place: str, length: str) -> str:
     return single.select(is_inside, "i64", number, "0")
 
 
-def _gather(target: Target, size: int, index: str) -> Unit:
-    """Writes the movement of runs of elements whose numbers are in memory.
+def _gather(target: Target, index: str) -> Unit:
+    """Writes the movement of runs of bytes whose numbers are in memory.
 
-    Words: elements of a run, indexes of a batch, runs among which an index chooses, and how often
-        the
+    Words: bytes of a run, indexes of a batch, runs among which an index chooses, and how often the
     indexes of a batch are used. A work item is a run.
     """
-    kernel = KernelWriter(target, f"first_gather_{size}_{index}", ("out", "input", "index"))
-    element = f"i{8 * size}"
+    kernel = KernelWriter(target, f"first_gather_{index}", ("out", "input", "index"))
+    code, single = kernel.code, kernel.single
     run, count, length, repeats = (kernel.word(number) for number in range(4))
-    v = Vector(kernel.code, target, target.lanes(size))
-    with kernel.each_item() as item:
-        outer, position = kernel.split(item, count)
-        batch, _ = kernel.split(outer, repeats)
+    outer, position = kernel.split("%begin", count)
+    batch, repeat = kernel.split(outer, repeats)
+    start = [("i64", each) for each in (position, outer, repeat, batch)]
+    with code.loop("%begin", "%end", start, may_be_empty=True) as item:
+        position, outer, repeat, batch = item.carried
         number = _row_of(kernel, index, kernel.sum(kernel.product(batch, count), position), length)
         source = kernel.product(kernel.sum(kernel.product(outer, length), number), run)
-        place = kernel.product(item, run)
-
-        def write(v: Vector, index: str, source: str = source, place: str = place) -> None:
-            value = kernel.element(v, element, "%input", kernel.sum(source, index))
-            store(v, element, value, "%out", kernel.sum(place, index))
-
-        kernel.each_element(v, "0", run, write)
+        write_run(kernel, kernel.product(item.index, run), source, run)
+        # Divisions take longer than short runs.
+        following = kernel.sum(position, "1")
+        is_last = single.compare("eq", "i64", following, count)
+        turn = kernel.sum(repeat, single.cast("zext", "i1", is_last, "i64"))
+        is_used = single.compare("eq", "i64", turn, repeats)
+        item.results = [
+            single.select(is_last, "i64", "0", following),
+            kernel.sum(outer, single.cast("zext", "i1", is_last, "i64")),
+            single.select(is_used, "i64", "0", turn),
+            kernel.sum(batch, single.cast("zext", "i1", is_used, "i64")),
+        ]
     return kernel.unit()
 
 
-def _gather_nd(target: Target, size: int, index: str) -> Unit:
-    """Writes the movement of runs of elements whose positions along several axes are in memory.
+def _gather_nd(target: Target, index: str) -> Unit:
+    """Writes the movement of runs of bytes whose positions along several axes are in memory.
 
-    Words: elements of a run, and the number of axes. `%axes` has the length of each, and runs from
-        one
+    Words: bytes of a run, and the number of axes. `%axes` has the length of each, and runs from one
     position to the next. A work item is a run.
     """
-    kernel = KernelWriter(target, f"first_gather_nd_{size}_{index}", ("out", "input", "index", "axes"))
-    code, single, element = kernel.code, kernel.single, f"i{8 * size}"
+    kernel = KernelWriter(target, f"first_gather_nd_{index}", ("out", "input", "index", "axes"))
+    code, single = kernel.code, kernel.single
     run, depth = kernel.word(0), kernel.word(1)
-    v = Vector(code, target, target.lanes(size))
     with kernel.each_item() as item:
         first = kernel.product(item, depth)
         with code.loop("0", depth, [("i64", "0")], may_be_empty=True) as axis:
@@ -221,13 +219,8 @@ def _gather_nd(target: Target, size: int, index: str) -> Unit:
             step = kernel.element(single, "i64", "%axes", kernel.sum(at, "1"))
             number = _row_of(kernel, index, kernel.sum(first, axis.index), length)
             axis.results = [kernel.sum(axis.carried[0], kernel.product(number, step))]
-        source, place = kernel.product(axis.results[0], run), kernel.product(item, run)
-
-        def write(v: Vector, index: str, source: str = source, place: str = place) -> None:
-            value = kernel.element(v, element, "%input", kernel.sum(source, index))
-            store(v, element, value, "%out", kernel.sum(place, index))
-
-        kernel.each_element(v, "0", run, write)
+        place, source = kernel.product(item, run), kernel.product(axis.results[0], run)
+        write_run(kernel, place, source, run)
     return kernel.unit()
 
 

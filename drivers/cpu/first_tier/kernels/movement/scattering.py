@@ -13,10 +13,12 @@ from neurald.drivers.cpu.target.target import Target
 
 def scattering_units(target: Target) -> list[Unit]:
     """Returns the units of all kernels that scatter rows, or mark places."""
-    reductions = [each for each in REDUCTIONS if each.element in ("float", "i32") and not each.result]
+    reductions = [each for each in REDUCTIONS if each.element in ("float", "i32", "i64") and not each.result]
+    sums = [each for each in reductions if each.name.startswith("sum_")]
+    segments = [each for each in reductions if each.element != "i64" and each not in sums]
     return [
-        *(_scatter(target, each, "i32") for each in reductions),
-        *(_scatter(target, each, "i64") for each in reductions if each.name.startswith("sum_")),
+        *(_scatter(target, each, "i32") for each in (*sums, *segments)),
+        *(_scatter(target, each, "i64") for each in sums),
         *(_one_hot(target, size, index) for size in (1, 4) for index in ("i32", "i64")),
     ]
 

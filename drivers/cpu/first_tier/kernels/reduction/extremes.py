@@ -76,10 +76,10 @@ def _search(target: Target, kind: Scalar, output: str, *, is_row: bool) -> Unit:
             with code.loop("0", whole, start(v), step=v.lanes, may_be_empty=True) as loop:
                 number = v.binary("add", "i32", lanes, v.splat("i32", short(loop.index)))
                 loop.results = better(v, kernel.sum(begin, loop.index), number, *loop.carried)
-            best = across(v, "i32", "smax", loop.results[0], _LEAST)
+            best = across(v, "i32", "smax", loop.results[0])
             is_best = v.compare("eq", "i32", loop.results[0], v.splat("i32", best))
             among = v.select(is_best, "i32", loop.results[1], v.number("i32", _LARGEST))
-            first = across(v, "i32", "smin", among, _LARGEST)
+            first = across(v, "i32", "smin", among)
             with code.loop(whole, length, [("i32", best), ("i32", first)], may_be_empty=True) as rest:
                 rest.results = better(single, kernel.sum(begin, rest.index), short(rest.index), *rest.carried)
             write(single, rest.results[1], item)

@@ -12,7 +12,6 @@ from neurald.drivers.cpu.kernels.row_wise.sort_keys import keys_at
 from neurald.drivers.cpu.native.objects.unit_queue import Unit
 from neurald.drivers.cpu.target.target import Target
 
-_MIN_KEY: Final = -(1 << 31)
 _MIN_MARK: Final = -(1 << 63)
 
 
@@ -61,7 +60,7 @@ def _search(target: Target, kind: Scalar, position: str) -> Unit:
         whole = kernel.product(single.binary("udiv", "i64", length, str(v.lanes)), str(v.lanes))
         with code.loop("0", whole, step=v.lanes, may_be_empty=True) as loop:
             keys = keys_at(v, kind, "%input", kernel.sum(begin, loop.index))
-            best = across(v, "i32", "smax", keys, _MIN_KEY)
+            best = across(v, "i32", "smax", keys)
             least = code.value(f"ashr i64 {kernel.loaded('i64', heap, 8)}, 32")
             # Equal keys may be better marks.
             is_wanted = single.compare("sge", "i64", single.cast("sext", "i32", best, "i64"), least)

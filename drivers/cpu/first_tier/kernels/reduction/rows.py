@@ -7,7 +7,7 @@ from typing import Final
 
 from neurald.drivers.cpu.emit.math import vector_math
 from neurald.drivers.cpu.emit.math.rounding import round_away
-from neurald.drivers.cpu.emit.vector import SUFFIXES, Vector, literal
+from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.emit.vector_memory import gather, store
 from neurald.drivers.cpu.first_tier.kernels.convolution.epilogue import requantized_by_words
 from neurald.drivers.cpu.first_tier.kernels.writer import KernelWriter
@@ -33,7 +33,6 @@ class RowReduction:
         total: the type in which they are reduced.
         start: identity element.
         combine: instruction, or intrinsic with a dot.
-        across: the intrinsic for the lanes of a vector.
         extension: the instruction that extends smaller elements; empty if none are smaller.
         result: what becomes of the total: "" nothing, `divided`, `requantized` or `rescaled`.
     """
@@ -43,7 +42,6 @@ class RowReduction:
     total: str
     start: float
     combine: str
-    across: str
     extension: str = ""
     result: str = ""
 
@@ -54,7 +52,6 @@ class RowReduction:
         return v.binary(self.combine, self.total, first, second)
 
 
-_I32: Final = -(1 << 31), (1 << 31) - 1
 REDUCTIONS: Final = (
     RowReduction(
         name="mean_float",
@@ -62,20 +59,16 @@ REDUCTIONS: Final = (
         total="float",
         start=0,
         combine="fadd",
-        across="fadd",
         result="divided",
     ),
-    RowReduction(name="sum_float", element="float", total="float", start=0, combine="fadd", across="fadd"),
-    RowReduction(
-        name="product_float", element="float", total="float", start=1, combine="fmul", across="fmul"
-    ),
+    RowReduction(name="sum_float", element="float", total="float", start=0, combine="fadd"),
+    RowReduction(name="product_float", element="float", total="float", start=1, combine="fmul"),
     RowReduction(
         name="largest_float",
         element="float",
         total="float",
         start=-math.inf,
         combine="llvm.maximum",
-        across="fmaximum",
     ),
     RowReduction(
         name="smallest_float",
@@ -83,20 +76,25 @@ REDUCTIONS: Final = (
         total="float",
         start=math.inf,
         combine="llvm.minimum",
-        across="fminimum",
-    ),
-    RowReduction(name="sum_word", element="i32", total="i32", start=0, combine="add", across="add"),
-    RowReduction(name="product_word", element="i32", total="i32", start=1, combine="mul", across="mul"),
-    RowReduction(
-        name="largest_word", element="i32", total="i32", start=_I32[0], combine="llvm.smax", across="smax"
-    ),
-    RowReduction(
-        name="smallest_word", element="i32", total="i32", start=_I32[1], combine="llvm.smin", across="smin"
     ),
     *(
         RowReduction(
-            name=f"{name}_{sign}", element="i8", total="i8", start=start, combine=f"llvm.{how}", across=how
+            name=f"{name}_{kind}",
+            element=f"i{size}",
+            total=f"i{size}",
+            start=start(size),
+            combine=combine,
         )
+        for kind, size in (("word", 32), ("long", 64))
+        for name, combine, start in (
+            ("sum", "add", lambda _: 0),
+            ("product", "mul", lambda _: 1),
+            ("largest", "llvm.smax", lambda size: -1 << size - 1),
+            ("smallest", "llvm.smin", lambda size: (1 << size - 1) - 1),
+        )
+    ),
+    *(
+        RowReduction(name=f"{name}_{sign}", element="i8", total="i8", start=start, combine=f"llvm.{how}")
         for name, sign, how, start in (
             ("largest", "signed", "smax", -128),
             ("smallest", "signed", "smin", 127),
@@ -110,7 +108,6 @@ REDUCTIONS: Final = (
         total="i16",
         start=-(1 << 15),
         combine="llvm.smax",
-        across="smax",
     ),
     RowReduction(
         name="smallest_short",
@@ -118,7 +115,6 @@ REDUCTIONS: Final = (
         total="i16",
         start=(1 << 15) - 1,
         combine="llvm.smin",
-        across="smin",
     ),
     RowReduction(
         name="mean_short",
@@ -126,7 +122,6 @@ REDUCTIONS: Final = (
         total="i32",
         start=0,
         combine="add",
-        across="add",
         extension="sext",
         result="requantized",
     ),
@@ -137,7 +132,6 @@ REDUCTIONS: Final = (
             total="i32",
             start=0,
             combine="add",
-            across="add",
             extension=extension,
             result=result,
         )
@@ -147,15 +141,11 @@ REDUCTIONS: Final = (
 )
 
 
-def across(v: Vector, kind: str, how: str, value: str, start: float) -> str:
-    """Returns what the lanes of a vector are reduced to."""
-    if v.lanes == 1:
-        return value
-    name = f"@llvm.vector.reduce.{how}.v{v.lanes}{SUFFIXES.get(kind, kind)}"
-    first = how in ("fadd", "fmul")
-    v.code.declarations.add(f"declare {kind} {name}({f'{kind}, ' if first else ''}{v.type(kind)})")
-    flags, begin = ("reassoc ", f"{kind} {literal(kind, start)}, ") if first else ("", "")
-    return v.code.fresh(f"call {flags}{kind} {name}({begin}{v.type(kind)} {value})")
+def across(v: Vector, kind: str, how: str, value: str) -> str:
+    """Returns the integer that the lanes of a vector are reduced to."""
+    name = f"@llvm.vector.reduce.{how}.v{v.lanes}{kind}"
+    v.code.declarations.add(f"declare {kind} {name}({v.type(kind)})")
+    return v.code.fresh(f"call {kind} {name}({v.type(kind)} {value})")
 
 
 def reduced(
@@ -167,6 +157,9 @@ def reduced(
 ) -> str:
     """Writes the reduction of a row, and returns its result.
 
+    The halves of a vector are combined, and then with a vector of that width if one is left of the
+    row, and so on, so that rows of any length take few steps.
+
     Args:
         kernel: the function.
         length: the length of the row.
@@ -176,14 +169,25 @@ def reduced(
     """
     code, single = kernel.code, kernel.single
     v = v or kernel.vector
-    whole = kernel.product(single.binary("udiv", "i64", length, str(v.lanes)), str(v.lanes))
-    start = [(v.type(how.total), v.number(how.total, how.start))]
-    with code.loop("0", whole, start, step=v.lanes, may_be_empty=True) as loop:
-        loop.results = [how.combined(v, loop.carried[0], write(v, loop.index))]
-    partial = across(v, how.total, how.across, loop.results[0], how.start)
-    with code.loop(whole, length, [(how.total, partial)], may_be_empty=True) as rest:
-        rest.results = [how.combined(single, rest.carried[0], write(single, rest.index))]
-    return rest.results[0]
+    first, value = "0", v.number(how.total, how.start)
+    while True:
+        whole = single.binary("udiv", "i64", kernel.difference(length, first), str(v.lanes))
+        last = kernel.sum(first, kernel.product(whole, str(v.lanes)))
+        with code.loop(first, last, [(v.type(how.total), value)], step=v.lanes, may_be_empty=True) as loop:
+            loop.results = [how.combined(v, loop.carried[0], write(v, loop.index))]
+        first, (value,) = last, loop.results
+        if v.lanes == 1:
+            return value
+        lower, upper = _halves(v, how.total, value)
+        v = Vector(code, kernel.target, v.lanes // 2)
+        value = how.combined(v, lower, upper)
+
+
+def _halves(v: Vector, kind: str, value: str) -> list[str]:
+    """Returns the two halves of the lanes of a vector."""
+    if v.lanes > 2:
+        return v.parts(kind, value, v.lanes // 2)
+    return [v.code.value(f"extractelement {v.type(kind)} {value}, i64 {lane}") for lane in range(2)]
 
 
 def _reduction(target: Target, how: RowReduction, *, is_row: bool) -> Unit:
@@ -263,9 +267,7 @@ def stored_integer(
 
 _LARGEST: Final = next(each for each in REDUCTIONS if each.name == "largest_float")
 SUM: Final = next(each for each in REDUCTIONS if each.name == "sum_float")
-_DOUBLE_SUM: Final = RowReduction(
-    name="", element="double", total="double", start=0, combine="fadd", across="fadd"
-)
+_DOUBLE_SUM: Final = RowReduction(name="", element="double", total="double", start=0, combine="fadd")
 
 
 def _softmax(target: Target, *, is_logarithm: bool) -> Unit:

@@ -9,7 +9,7 @@ from neurald.drivers.cpu.target.target import Target
 
 def scan_units(target: Target) -> list[Unit]:
     """Returns the units of all cumulative sums."""
-    return [_cumulative(target, element) for element in ("float", "i32")]
+    return [_cumulative(target, element) for element in ("float", "i32", "i64")]
 
 
 def _cumulative(target: Target, element: str) -> Unit:

@@ -5,7 +5,6 @@ import pytest
 
 from neurald.drivers.cpu.first_tier.binding.convolution.requantization import (
     requantization,
-    rescaled,
     single_requantization,
 )
 from neurald.hal.operations.arithmetic.fixed_point import (
@@ -30,7 +29,6 @@ def test_single_multipliers(real: float) -> None:
     mantissa, exponent = quantize_multiplier(real)
     words = single_requantization(mantissa, exponent)
     np.testing.assert_array_equal(_applied(values, *words), multiply(values, mantissa, exponent))
-    np.testing.assert_array_equal(rescaled(values, *words), multiply(values, mantissa, exponent))
 
 
 def test_multipliers_of_channels() -> None:

@@ -30,7 +30,7 @@ def segmented(operation: nd.OperationType, kind: nd.OperandType, count: int = 4)
 
 
 @pytest.mark.parametrize("target", TARGETS_HERE)
-@pytest.mark.parametrize("kind", [FLOAT, INT32], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", [FLOAT, INT32, INT64], ids=lambda kind: kind.name)
 def test_rows_are_added_at_their_places(target: str, kind: nd.OperandType) -> None:
     rng = np.random.default_rng(1)
     for index in (INT32, INT64):

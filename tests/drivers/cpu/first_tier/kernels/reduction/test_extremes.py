@@ -32,7 +32,10 @@ def model_of(kind: nd.OperandType, shape: tuple[int, ...], axis: int, operation:
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 @pytest.mark.parametrize("operation", ["ARGMAX", "ARGMIN", "TFLITE_ARG_MAX", "TFLITE_ARG_MIN"])
 def test_positions_along_each_axis(target: str, kind: nd.OperandType, operation: str) -> None:
-    for shape, axis in (((3, 67), 1), ((2, 5, 37), 1), ((1, 65), 1), ((4, 1, 3), 0), ((1, 1), 1)):
+    for shape, axis in (
+        *(((3, 67), 1), ((2, 5, 37), 1), ((1, 65), 1), ((4, 1, 3), 0), ((1, 1), 1)),
+        *(((4, 1, 3), 1), ((5000, 1), 1)),
+    ):
         check(model_of(kind, shape, axis, operation), target, threads=2)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from support.cpu.first_tier import TARGETS_HERE, prepared, results
-from support.cpu.layers import BOOL, FLOAT, INT32, SHORT, SIGNED, UNSIGNED, LayerBuilder, check, values
+from support.cpu.layers import BOOL, FLOAT, INT32, INT64, SHORT, SIGNED, UNSIGNED, LayerBuilder, check, values
 
 import neurald as nd
 from neurald.hal.execution.reference_model import ReferenceModel
@@ -32,6 +32,7 @@ def test_softmax_and_means_of_rows(target: str, shape: tuple[int, ...]) -> None:
 REDUCTIONS = {
     FLOAT: ("TFLITE_MEAN", "TFLITE_SUM", "TFLITE_REDUCE_PROD", "TFLITE_REDUCE_MAX", "TFLITE_REDUCE_MIN"),
     INT32: ("TFLITE_SUM", "TFLITE_REDUCE_PROD", "TFLITE_REDUCE_MAX", "TFLITE_REDUCE_MIN"),
+    INT64: ("TFLITE_SUM", "TFLITE_REDUCE_PROD", "TFLITE_REDUCE_MAX", "TFLITE_REDUCE_MIN"),
     SIGNED: ("TFLITE_MEAN", "TFLITE_SUM"),
     UNSIGNED: ("TFLITE_MEAN", "TFLITE_SUM"),
     SHORT: ("TFLITE_MEAN", "TFLITE_REDUCE_MAX", "TFLITE_REDUCE_MIN"),

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 from support.cpu.first_tier import TARGETS_HERE
-from support.cpu.layers import FLOAT, INT32, LayerBuilder, check
+from support.cpu.layers import FLOAT, INT32, INT64, LayerBuilder, check
 
 import neurald as nd
 
 
 @pytest.mark.parametrize("target", TARGETS_HERE)
-@pytest.mark.parametrize("kind", [FLOAT, INT32], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", [FLOAT, INT32, INT64], ids=lambda kind: kind.name)
 @pytest.mark.parametrize(
     ("exclusive", "reverse"), [(False, False), (True, False), (False, True), (True, True)]
 )
