@@ -288,9 +288,11 @@ class _Compiler:
         kernels = [kernel for kernel in fused.kernels if kernel.output.count]
         calls = []
         for number, kernel in enumerate(kernels, 1):
-            quick = use_lookup_tables(use_short_sums_of_pairs(kernel, target), target, folding.node)
-            quick = use_short_sums(quick, target)
-            calls.append(self._call(quick, names))
+            # Kernels of contractions do so, unless they add residuals.
+            is_short = kernel.contraction is None
+            quick = use_short_sums_of_pairs(kernel, target) if is_short else kernel
+            quick = use_lookup_tables(quick, target, folding.node)
+            calls.append(self._call(use_short_sums(quick, target) if is_short else quick, names))
             report_progress(number / len(kernels) * GENERATION_SHARE)
         return fused, tuple(calls)
 

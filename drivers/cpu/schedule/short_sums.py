@@ -108,10 +108,10 @@ class _Sum(Struct, frozen=True):
 
 
 def use_short_sums_of_pairs(kernel: Kernel, target: Target) -> Kernel:
-    """Replaces functions of two bytes in a kernel without a contraction.
+    """Replaces functions of two bytes in a kernel.
 
-    It must precede `use_lookup_tables`, which precomputes what becomes of constant bytes, so that
-    sums with them are no longer functions of bytes.
+    In a kernel without a contraction, it must precede `use_lookup_tables`, which precomputes what
+    becomes of constant bytes, so that sums with them are no longer functions of bytes.
 
     Args:
         kernel: the kernel.
@@ -121,13 +121,13 @@ def use_short_sums_of_pairs(kernel: Kernel, target: Target) -> Kernel:
 
 
 def use_short_sums(kernel: Kernel, target: Target) -> Kernel:
-    """Replaces functions of one byte, for which no tables are used, in such a kernel."""
+    """Replaces functions of one byte, for which no tables are used, in a kernel."""
     return _with_short_sums(kernel, target, 1)
 
 
 def _with_short_sums(kernel: Kernel, target: Target, count: int) -> Kernel:
     """Replaces functions of so many bytes."""
-    if kernel.contraction is not None or not any(_is_rescaled(each) for each in walk(kernel.body)):
+    if not any(_is_rescaled(each) for each in walk(kernel.body)):
         return kernel
     memory: dict[Expression, Expression] = {}
     for expression in walk(kernel.body):

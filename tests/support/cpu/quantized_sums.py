@@ -9,6 +9,7 @@ from support.compiler.contractions import Case
 from support.cpu.native import RUNNABLE, run
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate_fused
+from neurald.drivers.compiler.analysis.single_rounding import rounded_once
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, apply, clamp, constant, load
 from neurald.drivers.compiler.ir.graph import Graph
@@ -169,7 +170,8 @@ class QuantizedSums:
         zero_point: int | None = None,
         low: int | None = None,
         largest: float = 0.01,
-        op: Op = Op.FIXED_POINT,
+        op: Op | None = Op.FIXED_POINT,
+        has_powers: bool = False,
     ) -> Tail:
         """Creates the epilogue of quantised operations: bias, multiplier, zero point and range.
 
@@ -179,14 +181,17 @@ class QuantizedSums:
             zero_point: of the result; None for a random one.
             low: lower limit of results; None for that of the type.
             largest: upper limit of multipliers.
-            op: operation that rounds products.
+            op: operation that rounds products; None to round them once.
+            has_powers: whether multipliers are `largest` times powers of two.
         """
         limits = np.iinfo(type.value)
 
         def tail(builder: Builder, sums: Value) -> Value:
             channels = sums.shape[-1]
             count = channels if per_channel else 1
-            mantissas, exponents = quantize_multipliers(largest * 0.5 ** self.random.uniform(0, 9, count))
+            steps = self.random.uniform(0, 9, count)
+            reals = largest * 0.5 ** (np.floor(steps) if has_powers else steps)
+            mantissas, exponents = quantize_multipliers(reals)
             factors = builder.constant(mantissas.astype(np.int32))
             powers = builder.constant(exponents.astype(np.int32))
             bias = builder.constant(self.random.integers(-9000, 9000, channels).astype(np.int32))
@@ -199,7 +204,10 @@ class QuantizedSums:
                 else:
                     mantissa = constant(int(mantissas[0]), Scalar.INT32)
                     exponent = constant(int(exponents[0]), Scalar.INT32)
-                scaled = apply(op, total, mantissa, exponent, type=Scalar.INT64) + zero
+                if op is None:
+                    scaled = rounded_once(total, mantissa, exponent) + zero
+                else:
+                    scaled = apply(op, total, mantissa, exponent, type=Scalar.INT64) + zero
                 return clamp(scaled, int(limits.min) if low is None else low, int(limits.max)).to(type)
 
             return builder.compute(sums.shape, body)
@@ -221,20 +229,34 @@ class QuantizedSums:
             for m, e in zip(mantissas, exponents - (0, 0, 20), strict=True)
         ]
 
+        def total(first: Expression, second: Expression) -> Expression:
+            terms = [
+                apply(Op.FIXED_POINT, (byte - zero) << 20, *number, type=Scalar.INT64)
+                for byte, zero, number in zip((first, second), zeros, numbers[:2], strict=True)
+            ]
+            scaled = apply(Op.FIXED_POINT, terms[0] + terms[1], *numbers[2], type=Scalar.INT64)
+            return scaled + zeros[0]
+
+        return self.combined(tail, total, margin=20)
+
+    def combined(self, tail: Tail, function: Callable[..., Expression], *, margin: int = 0) -> Tail:
+        """Creates an epilogue that combines the results of `tail` with another value.
+
+        Args:
+            tail: epilogue with one-byte results.
+            function: computes the combination of both, INT64, before it is clamped.
+            margin: how far the lower limit is from that of the type.
+        """
+
         def result(builder: Builder, sums: Value) -> Value:
             first = tail(builder, sums)
             second = Value(first.shape, first.type)
             self._graph.inputs.append(second)
             limits = np.iinfo(first.type.value)
 
-            def term(value: Value, number: int, *at: Expression) -> Expression:
-                shifted = (load(value, at).to(Scalar.INT64) - zeros[number]) << 20
-                return apply(Op.FIXED_POINT, shifted, *numbers[number], type=Scalar.INT64)
-
             def body(*at: Expression) -> Expression:
-                total = term(first, 0, *at) + term(second, 1, *at)
-                scaled = apply(Op.FIXED_POINT, total, *numbers[2], type=Scalar.INT64) + zeros[0]
-                return clamp(scaled, int(limits.min) + 20, int(limits.max)).to(first.type)
+                operands = (load(each, at).to(Scalar.INT64) for each in (first, second))
+                return clamp(function(*operands), int(limits.min) + margin, int(limits.max)).to(first.type)
 
             return builder.compute(first.shape, body)
 

@@ -120,16 +120,25 @@ def _scheme(source: Value, target: Target) -> Scheme:
     return Scheme(target=target, is_bytes=is_bytes, is_signed=is_signed)
 
 
-def _epilogue_of(kernel: Kernel, largest: Array, target: Target) -> QuantizedEpilogue:
-    """Returns the epilogue of sums with magnitudes up to `largest`, (channels,)."""
+def _epilogue_of(kernel: Kernel, largest: Array, target: Target, *, has_residual: bool) -> QuantizedEpilogue:
+    """Returns the epilogue of sums with magnitudes up to `largest`, (channels,).
+
+    Args:
+        kernel: the kernel.
+        largest: the largest magnitudes of sums.
+        target: the target of the code.
+        has_residual: whether the kernel computes an `epilogue.residual`.
+    """
     flat = flattened(kernel)
     is_short = kernel.contraction is not None and kernel.contraction.output.type is Scalar.INT32
     rescaling = find_rescaling(flat, largest.size) if is_short else None
     if rescaling is not None and rescaling.fits(largest):
-        epilogue = QuantizedEpilogue(flat, rescaling.with_floats(largest, target))
-        if epilogue.is_whole:
-            return epilogue
-    return QuantizedEpilogue(flat, None)
+        rescaling = rescaling.with_floats(largest, target)
+        epilogue = QuantizedEpilogue(flat, rescaling)
+        if epilogue.is_whole and rescaling.is_computable:
+            is_known = epilogue.is_stored or (has_residual and epilogue.residual is not None)
+            return epilogue if is_known else epilogue.with_short_sums(target)
+    return QuantizedEpilogue(flat, None).with_short_sums(target)
 
 
 def _product(
@@ -143,7 +152,8 @@ def _product(
     few = dot_products.routine(kernel, product, scheme, weights, zeros[0])
     if few is not None:
         return few
-    epilogue = _epilogue_of(kernel, weights.largest.reshape(-1), target)
+    has_residual = product.channels >= scheme.lanes
+    epilogue = _epilogue_of(kernel, weights.largest.reshape(-1), target, has_residual=has_residual)
     plan = _plan(product, scheme, zeros[0], has_sums=bool(weights.sums), may_be_signed=True)
     quick = winograd.routine(
         kernel,
@@ -276,7 +286,8 @@ def _product_with_computed_weights(
     largest = np.full(groups * channels, right.largest(source.type, zeros[0]), np.int64)
     if not _is_exact(largest, source.type, zeros[0]):
         return None
-    epilogue, taken = _epilogue_of(kernel, largest, target), right.taken(scheme)
+    epilogue = _epilogue_of(kernel, largest, target, has_residual=channels >= scheme.lanes)
+    taken = right.taken(scheme)
     plan = replace(_plan(windows, scheme, zeros[0], has_sums=taken != 0), shares_panels=False)
     if batches:
         plan = replace(plan, images=math.prod(each.extent for each in batches))
@@ -380,7 +391,7 @@ def _depthwise(kernel: Kernel, node: DepthwiseConvolution, constant: Array, targ
         if factors.min() < -128 or factors.max() > 127:
             # Splits each weight into two bytes.
             parts = np.stack((factors >> 1, factors - (factors >> 1)))
-    epilogue = _epilogue_of(kernel, largest, target)
+    epilogue = _epilogue_of(kernel, largest, target, has_residual=False)
     plan = depthwise_plan.plan_of(node, scheme, *window_dimensions(node), len(parts))
     if not plan.is_small:
         return None

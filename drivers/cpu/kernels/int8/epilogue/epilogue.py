@@ -10,6 +10,8 @@ from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.traversal import rewrite, walk
 from neurald.drivers.cpu.kernels.int8.epilogue.rescaling import Rescaling
 from neurald.drivers.cpu.kernels.int8.epilogue.residual import Residual, find_residual
+from neurald.drivers.cpu.schedule.short_sums import use_short_sums, use_short_sums_of_pairs
+from neurald.drivers.cpu.target.target import Target
 from neurald.hal.records import replace
 
 
@@ -37,6 +39,11 @@ class QuantizedEpilogue:
             body=rewrite(kernel.body, found, memory),
             requirements=tuple((rewrite(each, found, memory), text) for each, text in kernel.requirements),
         )
+
+    def with_short_sums(self, target: Target) -> "QuantizedEpilogue":
+        """Returns the epilogue whose functions of one byte or two are computed in 32 bits."""
+        kernel = use_short_sums(use_short_sums_of_pairs(self.kernel, target), target)
+        return QuantizedEpilogue(kernel, self.rescaling)
 
     @property
     def is_whole(self) -> bool:

@@ -15,6 +15,7 @@ give the same result. The combined number is then one less, and the highest bit 
 if v is not negative, is added to it.
 
 If floats give the same results (see `float_scale.py`), they take half as many instructions.
+Products that are rounded once, floor(m·v / 2^(31 + r) + 1/2), are only computed with floats.
 """
 
 from collections.abc import Hashable
@@ -23,6 +24,7 @@ import numpy as np
 from msgspec import Struct
 
 from neurald.drivers.compiler.analysis.interpreter import Array
+from neurald.drivers.compiler.analysis.single_rounding import match_rounded_once
 from neurald.drivers.compiler.ir.expression import AccumulatorRef, Apply, Constant, Expression, Load
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import Op
@@ -54,6 +56,7 @@ class Rescaling(Struct, frozen=True, kw_only=True):
         mantissas, shifts: (channels,), m and r.
         zero_point, low, high: zero point and limits of the quantised value.
         is_by_sign: True if ties below zero round away from it.
+        is_once: True if products are rounded once, with ties upwards.
         floats: equivalent floats; None to compute with integers.
     """
 
@@ -65,6 +68,7 @@ class Rescaling(Struct, frozen=True, kw_only=True):
     low: int
     high: int
     is_by_sign: bool
+    is_once: bool
     floats: FloatScale | None = None
 
     @property
@@ -83,9 +87,10 @@ class Rescaling(Struct, frozen=True, kw_only=True):
         if self.type.size_bytes > 1 or target.vector_bytes != _FLOAT_SCALE_BYTES:
             return self
         powers = np.ldexp(1.0, -self.shifts)
+        additions = np.where(self.shifts > 0, 0.5, 0.0) + powers / 2
         rule = RescalingRule(
             factors=np.ldexp(self.mantissas * powers, -31),
-            additions=np.where(self.shifts > 0, 0.5, 0.0) + powers / 2,
+            additions=np.full(additions.shape, 0.5) if self.is_once else additions,
             below=np.where(self.shifts > 0, powers, 0.0),
             reach=largest + np.abs(self.bias),
             zero_point=self.zero_point,
@@ -94,6 +99,11 @@ class Rescaling(Struct, frozen=True, kw_only=True):
             is_signed=self.minds_sign,
         )
         return replace(self, floats=float_scale.float_scale(rule))
+
+    @property
+    def is_computable(self) -> bool:
+        """True if there are instructions for it: those on integers round twice."""
+        return self.floats is not None or not self.is_once
 
     @property
     def minds_sign(self) -> bool:
@@ -268,9 +278,13 @@ def _rescaling(expression: Expression, kernel: Kernel, channels: int) -> Rescali
     limits = np.iinfo(expression.type.dtype.name)
     if not limits.min <= low <= high <= limits.max:
         return None
-    if not isinstance(inner, Apply) or inner.op not in (Op.FIXED_POINT, Op.FIXED_POINT_UP):
+    once = match_rounded_once(inner)
+    if once is not None:
+        total, mantissa, exponent = once
+    elif isinstance(inner, Apply) and inner.op in (Op.FIXED_POINT, Op.FIXED_POINT_UP):
+        total, mantissa, exponent = inner.arguments
+    else:
         return None
-    total, mantissa, exponent = inner.arguments
     bias = _bias(total, kernel, channels)
     parts = [_of_channels(each, kernel, channels) for each in (mantissa, exponent)]
     if bias is None or parts[0] is None or parts[1] is None or (parts[1] > 0).any():
@@ -283,7 +297,8 @@ def _rescaling(expression: Expression, kernel: Kernel, channels: int) -> Rescali
         zero_point=zero_point or 0,
         low=low,
         high=high,
-        is_by_sign=inner.op is Op.FIXED_POINT,
+        is_by_sign=once is None and isinstance(inner, Apply) and inner.op is Op.FIXED_POINT,
+        is_once=once is not None,
     )
 
 

@@ -22,7 +22,9 @@ _TARGET = TARGETS["avx512"]
 _REACH = 3_000_000
 
 
-def _rescaling(multipliers: Array, zero_point: int, low: int, *, is_by_sign: bool = True) -> Rescaling:
+def _rescaling(
+    multipliers: Array, zero_point: int, low: int, *, is_by_sign: bool = True, is_once: bool = False
+) -> Rescaling:
     mantissas, exponents = quantize_multipliers(multipliers)
     return Rescaling(
         expression=constant(0, Scalar.INT8),
@@ -33,6 +35,7 @@ def _rescaling(multipliers: Array, zero_point: int, low: int, *, is_by_sign: boo
         low=low,
         high=127,
         is_by_sign=is_by_sign,
+        is_once=is_once,
     )
 
 
@@ -69,7 +72,10 @@ def _check(rescaling: Rescaling, reach: int = _REACH) -> FloatScale:
     floats = _found(rescaling, reach)
     assert floats is not None
     sums = _sums(rescaling, reach)
-    expected = multiply(sums, rescaling.mantissas, -rescaling.shifts, ties_up=not rescaling.is_by_sign)
+    if rescaling.is_once:
+        expected = (sums * rescaling.mantissas + (1 << (30 + rescaling.shifts))) >> (31 + rescaling.shifts)
+    else:
+        expected = multiply(sums, rescaling.mantissas, -rescaling.shifts, ties_up=not rescaling.is_by_sign)
     expected = np.clip(expected + rescaling.zero_point, rescaling.low, rescaling.high)
     np.testing.assert_array_equal(_results(floats, rescaling, sums), expected)
     return floats
@@ -81,6 +87,18 @@ def test_usual_multipliers(zero_point: int, low: int, *, is_by_sign: bool) -> No
     multipliers = 0.004 * 0.5 ** np.random.default_rng(2).uniform(0, 1, 80)
     floats = _check(_rescaling(multipliers, zero_point, low, is_by_sign=is_by_sign))
     assert floats.is_signed == (is_by_sign and low < zero_point)
+
+
+@sweep(("zero_point", "low"), [(-128, -128), (7, -128), (-90, -100)])
+def test_products_that_are_rounded_once(zero_point: int, low: int) -> None:
+    random = np.random.default_rng(3)
+    multipliers = np.concatenate(
+        (0.004 * 0.5 ** random.uniform(0, 1, 80), 0.5 ** np.arange(3, 10), [0.4, 0.999, 0.0])
+    )
+    rescaling = _rescaling(multipliers, zero_point, low, is_by_sign=False, is_once=True)
+    assert not _check(rescaling).is_signed
+    assert not rescaling.is_computable
+    assert rescaling.with_floats(np.full(len(multipliers), _REACH), _TARGET).is_computable
 
 
 def test_small_multipliers_need_error_terms() -> None:
