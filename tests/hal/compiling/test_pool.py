@@ -263,6 +263,7 @@ def test_what_a_compiler_has_started_ends_with_it(
 def test_no_more_compile_at_a_time_than_there_are_compilers(
     session: Session, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    counts_path(os.getpid()).unlink(missing_ok=True)
     # None takes so long that another one starts beside it.
     monkeypatch.setattr(compile_admission, "_LONG_S", 1000.0)
     pool = SessionPool(DRIVER, CompilingDevice(), Limits(compilers=2))
