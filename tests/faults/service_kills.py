@@ -9,7 +9,6 @@ import json
 import os
 import random
 import signal
-import socket
 import sys
 import tempfile
 import threading
@@ -24,6 +23,7 @@ from support.daemon.managed import Managed
 from support.inference import zoo
 from support.inference.insistent import InsistentClients, example
 from support.inference.ways import CALL_S, Way, ways
+from support.ports import free_port
 from support.waiting import wait_until
 from tritonclient.grpc import InferenceServerClient
 from tritonclient.utils import InferenceServerException
@@ -45,11 +45,6 @@ _PAUSE_S: Final = 0.3
 _LOOK_S: Final = 0.2
 
 
-def _free_address() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return f"127.0.0.1:{found.getsockname()[1]}"
-
-
 def _status(managed: Managed) -> ServiceStatus:
     return managed.manager_status().service or ServiceStatus(process=None)
 
@@ -60,7 +55,7 @@ def served(folder: Path) -> Iterator[Managed]:
     zoo.write_model(
         folder / "models", "same", zoo.reshaping("INT32"), config="instance_group [ { count: 2 } ]"
     )
-    addresses = ("--grpc", _free_address(), "--http", _free_address())
+    addresses = ("--grpc", f"127.0.0.1:{free_port()}", "--http", f"127.0.0.1:{free_port()}")
     options = ("--repository", str(folder / "models"), "--allow-client-shm")
     with Managed(folder, *addresses, *options) as managed:
         wait_until(lambda: _status(managed).is_ready)

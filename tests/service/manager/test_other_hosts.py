@@ -3,7 +3,6 @@
 import contextlib
 import os
 import signal
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 from support.certificates import issue, make_authority
 from support.daemon.managed import Managed
 from support.models.addition import addition, request
+from support.ports import free_port
 from support.waiting import wait_until
 
 from neurald.hal.device import ExecuteOptions, PrepareOptions
@@ -39,9 +39,7 @@ def authority(folder: Path) -> Authority:
 
 @pytest.fixture
 def address() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{probe.getsockname()[1]}"
+    return f"127.0.0.1:{free_port()}"
 
 
 @pytest.fixture
@@ -130,9 +128,7 @@ def test_a_new_address_is_served_and_the_old_one_no_more(
     managed: Managed, authority: Authority, address: str
 ) -> None:
     client = issue(authority, "laptop")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        other = f"127.0.0.1:{probe.getsockname()[1]}"
+    other = f"127.0.0.1:{free_port()}"
     managed.configure(listen=other, tls=str(authority.folder / "gpu"))
     managed.process.send_signal(signal.SIGHUP)
     wait_until(lambda: len(managed.starts) == 2 and managed.status().process == managed.starts[1])

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from support.daemon.processes import python_path, run_command
+from support.ports import free_port
 from support.sweeps import sweep
 from support.waiting import wait_until
 
@@ -84,15 +85,13 @@ def field(tmp_path: Path) -> Iterator[Field]:
         local.listen()
         abstract.bind("\0" + str(tmp_path))
         abstract.listen()
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            free_port = free.getsockname()[1]
         yield Field(
             tmp_path,
             {
                 "outside": str(tmp_path / "outside"),
                 "inside": str(tmp_path / "run"),
                 "port": tcp.getsockname()[1],
-                "free_port": free_port,
+                "free_port": free_port(),
                 "socket": str(tmp_path / "s"),
                 "abstract": "\0" + str(tmp_path),
             },

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,17 +10,11 @@ import numpy as np
 import pytest
 from support.daemon.managed import Managed
 from support.models.addition import addition, request
+from support.ports import free_port
 from support.waiting import wait_until
 
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.rpc.client.device import connect
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @pytest.fixture

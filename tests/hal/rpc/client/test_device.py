@@ -467,15 +467,17 @@ def test_nobody_serves(tmp_path: Path) -> None:
     stale = tmp_path / "stale.sock"
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(stale))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    for address in (f"unix://{tmp_path}/none.sock", f"unix://{stale}", f"127.0.0.1:{port}"):
-        started = time.monotonic()
-        with pytest.raises(UnavailableDevice, match=r"no driver daemon listens .*neurald driver") as caught:
-            connect(address)
-        assert address in str(caught.value)
-        assert time.monotonic() < started + 2
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))  # nobody else can listen there meanwhile
+        port = silent.getsockname()[1]
+        for address in (f"unix://{tmp_path}/none.sock", f"unix://{stale}", f"127.0.0.1:{port}"):
+            started = time.monotonic()
+            with pytest.raises(
+                UnavailableDevice, match=r"no driver daemon listens .*neurald driver"
+            ) as caught:
+                connect(address)
+            assert address in str(caught.value)
+            assert time.monotonic() < started + 2
 
 
 @pytest.mark.timed

@@ -49,18 +49,18 @@ def test_nobody_listens(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(tmp_path / "left.sock"))
     (tmp_path / "file.sock").touch()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    for address in (
-        f"unix://{tmp_path}/none.sock",
-        f"unix://{tmp_path}/left.sock",
-        f"unix://{tmp_path}/file.sock",
-        f"127.0.0.1:{port}",
-    ):
-        told = reason(address)
-        assert told.startswith(f"no driver daemon listens at {address}")
-        assert f"neurald driver NAME --listen {address}" in told
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))  # nobody else can listen there meanwhile
+        port = silent.getsockname()[1]
+        for address in (
+            f"unix://{tmp_path}/none.sock",
+            f"unix://{tmp_path}/left.sock",
+            f"unix://{tmp_path}/file.sock",
+            f"127.0.0.1:{port}",
+        ):
+            told = reason(address)
+            assert told.startswith(f"no driver daemon listens at {address}")
+            assert f"neurald driver NAME --listen {address}" in told
 
 
 def test_nobody_listens_for_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
