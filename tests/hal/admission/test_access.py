@@ -17,6 +17,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from support.daemon.peer import Peer
 from support.models.addition import AddingDevice
+from support.ports import free_port
 from support.sweeps import sweep
 
 import neurald as nd
@@ -140,7 +141,7 @@ def test_the_token_is_private_and_another_one_each_time(runtime: Path) -> None:
 
 
 def test_a_client_of_a_daemon_that_started_anew_meets_a_dead_one(runtime: Path) -> None:
-    first = DeviceServer(AddingDevice(), Address.parse("127.0.0.1:0"))
+    first = DeviceServer(AddingDevice(), Address.parse(f"127.0.0.1:{free_port()}"))
     first.start()
     peer = Peer(first)
     first.stop()

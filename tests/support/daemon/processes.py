@@ -11,6 +11,8 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from support.ports import free_port
+
 _TESTS = Path(__file__).parents[2]
 _START_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 40.0
@@ -98,6 +100,9 @@ def daemon_process(
     with tempfile.TemporaryDirectory(prefix="neurald") as directory:
         if listen is None:
             listen = f"unix://{directory}/{driver.rpartition(':')[0].rpartition('.')[2] or driver}.sock"
+        elif listen == "127.0.0.1:0":
+            # Tests start other daemons at its address, which must stay free between them.
+            listen = f"127.0.0.1:{free_port()}"
         process = subprocess.Popen(
             [sys.executable, "-c", _PROGRAM, driver, listen, str(drain_s), *limits],
             stdout=subprocess.PIPE,
