@@ -19,6 +19,9 @@ Loop = tuple[int, tuple[int, ...]]
 _FLAT: Final = 2
 #: Number of elements below which a loop of single elements takes as long as one of vectors.
 _FEW: Final = 8
+#: Number of elements of a work item below which finding its place takes longer than moving them,
+#: and up to which they stay in a near cache, where other loops come back to them.
+_FEW_OF_ITEM, _MANY_OF_ITEM = 128, 4 * BLOCK
 #: How many nests are remembered.
 _MAX_KNOWN: Final = 256
 
@@ -100,7 +103,10 @@ def merged_loops(shape: Shape, strides: Sequence[Sequence[int]]) -> list[Loop]:
 
 
 def _move_longest_inside(loops: list[Loop]) -> None:
-    """Makes the inner loop one with neighbours in all operands, or a long one with some in any."""
+    """Moves loops inside: one with neighbours in all operands, or a long one with some in any.
+
+    If that and the loop around it have few elements, another loop with more is moved around it.
+    """
 
     def preference(loop: Loop) -> tuple[bool, bool, int]:
         length, step = loop
@@ -111,6 +117,12 @@ def _move_longest_inside(loops: list[Loop]) -> None:
         inner = max(loops, key=preference)
         loops.remove(inner)
         loops.append(inner)
+        if loops[-2][0] * inner[0] < _FEW_OF_ITEM:
+            for around in reversed(loops[:-1]):
+                if _FEW_OF_ITEM <= around[0] * inner[0] <= _MANY_OF_ITEM:
+                    loops.remove(around)
+                    loops.insert(len(loops) - 1, around)
+                    return
 
 
 def _divided(loops: list[Loop], operands: int) -> list[Loop]:

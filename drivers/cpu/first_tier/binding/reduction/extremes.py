@@ -39,13 +39,17 @@ def bind_extreme(scope: BindingScope, call: Call) -> list[BoundCall]:
     )
     if element is None or position is None or not math.prod(shape) > 0 or shape[axis] > MAX_LENGTH:
         raise NotBound("the types have no kernel")
-    columns, is_smallest = math.prod(shape[axis + 1 :]), "ARGMIN" in call.binding.type.name.replace("_", "")
+    outer, columns = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
+    if shape[axis] == 1:
+        # There is nothing to search for in any of these rows.
+        outer, columns = 1, outer * columns
+    is_smallest = "ARGMIN" in call.binding.type.name.replace("_", "")
     return [
         BoundCall(
             function=f"first_extreme_{element}_{'rows' if columns == 1 else 'columns'}_{position}",
             arguments=(call.index("output"), call.index("input")),
             words=(shape[axis], columns, -is_smallest),
-            work_items=math.prod(shape[:axis]),
+            work_items=outer,
             cost_ns=math.prod(shape) / ELEMENTS_PER_NS / 2,
         )
     ]

@@ -46,6 +46,35 @@ def test_offsets_are_those_of_repeated_arrays(shape: tuple[int, ...], given: tup
     assert other == expected.reshape(-1).tolist()
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_movements_visit_every_element_in_some_order(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    shape = tuple(
+        rng.choice([1, 2, 3, 5, 17, 150], int(rng.integers(1, 5)), p=[0.1, 0.3, 0.3, 0.1, 0.1, 0.1])
+    )
+    order = rng.permutation(len(shape))
+    given = strides_of(tuple(shape[axis] for axis in order))
+    strides = [given[list(order).index(axis)] for axis in range(len(shape))]
+    words, work_items = nest(shape, [strides_of(shape), strides], any_order=True)
+    assert work_items == math.prod(words[1 : NEST - 1])
+    own, other = visited(words, 2)
+    numbers = np.arange(math.prod(shape)).reshape([shape[axis] for axis in order])
+    expected = numbers.transpose(np.argsort(order)).reshape(-1)
+    assert sorted(own) == list(range(math.prod(shape)))
+    assert other == expected[own].tolist()
+
+
+def test_short_loops_have_another_one_around_them() -> None:
+    # Blocks of 3 × 3 pixels of one channel.
+    shape, strides = (149, 149, 3, 3), (3 * 447, 3, 447, 1)
+    words, work_items = nest(shape, [strides_of(shape), strides], any_order=True)
+    assert words[NEST - 1 : NEST + 1] == (149, 3)
+    assert work_items == 149 * 3
+    # They would come back to what is far away.
+    words, _ = nest((100_000, 3, 3), [(9, 3, 1), (9, 1, 3)], any_order=True)
+    assert words[NEST - 1] == 3
+
+
 def test_loops_that_are_one_are_merged() -> None:
     words, work_items = nest((2, 3, 4), [strides_of((2, 3, 4))])
     assert words[1 : 1 + NEST] == (1, 1, 1, 1, 1, 24)
