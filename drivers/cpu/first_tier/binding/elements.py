@@ -154,12 +154,14 @@ _CAST: Final = {
     OperandType.TENSOR_QUANT16_ASYMM: "uint16",
     OperandType.TENSOR_UINT32: "uint32",
 }
-#: Types between which CAST of Android has kernels, too.
-_EARLY_CASTS: Final = frozenset(("float32", "int32", "int64", "bool"))
+#: Types of which CAST of Android has the nearest number to one that is too large.
+_SATURATED: Final = frozenset(("int8", "uint8", "int16", "uint16"))
+#: Types between any two of which there are kernels.
+_OFTEN_CAST: Final = frozenset(("float32", "int32", "int64", "bool"))
 #: Pairs of types that have kernels, apart from those with results that NaN does not have.
 _CASTS: Final = frozenset(
     (
-        *((source, target) for source in _EARLY_CASTS for target in _EARLY_CASTS if source != target),
+        *((source, target) for source in _OFTEN_CAST for target in _OFTEN_CAST if source != target),
         *(
             (source, target)
             for source in ("int8", "uint8", "int16", "uint16", "uint32")
@@ -572,9 +574,7 @@ def bind_cast(scope: BindingScope, call: Call) -> list[BoundCall]:
 
 def _casting(source: str, target: str, *, is_tflite: bool) -> str | None:
     """Returns the kernel that converts between two types, without its prefix; None without one."""
-    is_short = not (_EARLY_CASTS.issuperset((source, target)) or source == "float16")
-    if is_short and not is_tflite:
-        # They saturate.
+    if target in _SATURATED and not is_tflite:
         return None
     if source == "float32" and target.startswith(("int", "uint")) and is_tflite:
         return f"cast_or_largest_{target}"
