@@ -88,6 +88,13 @@ static inline int4 neurald_high_product4(const int4 value, const int4 mantissa) 
 static inline int4 neurald_shifted_right4(const int4 value, const int4 exponent) {
   return ((value >> ~exponent) + 1) >> 1;
 }
+// The upper halves of 64-bit products to which 64-bit numbers are added, which have two halves.
+static inline int4 neurald_high_sum4(const int4 value, const int4 mantissa, const int4 high, const uint4 low) {
+  return (int4)((int)(((long)value.x * (long)mantissa.x + as_long((uint2)(low.x, as_uint(high.x)))) >> 32),
+                (int)(((long)value.y * (long)mantissa.y + as_long((uint2)(low.y, as_uint(high.y)))) >> 32),
+                (int)(((long)value.z * (long)mantissa.z + as_long((uint2)(low.z, as_uint(high.z)))) >> 32),
+                (int)(((long)value.w * (long)mantissa.w + as_long((uint2)(low.w, as_uint(high.w)))) >> 32));
+}
 // `neurald_fixed_point` for exponents from -32 to -2, and for -1. What both roundings add is added
 // to the 64-bit product at once: 2^30, half of what the second shift removes in units of 2^31, and
 // -2^31 for negative values, whose ties are rounded away from zero. The upper half of the sum is
@@ -95,34 +102,22 @@ static inline int4 neurald_shifted_right4(const int4 value, const int4 exponent)
 static inline int4 neurald_scaled4(const int4 value, const int4 mantissa, const int4 exponent) {
   const uint4 low = (as_uint4(value) & 0x80000000u) | 0x40000000u;
   const int4 high = ((int4)(1) << (-2 - exponent)) + (value >> 31);
-  return (int4)((int)(((long)value.x * (long)mantissa.x + as_long((uint2)(low.x, as_uint(high.x)))) >> 32),
-                (int)(((long)value.y * (long)mantissa.y + as_long((uint2)(low.y, as_uint(high.y)))) >> 32),
-                (int)(((long)value.z * (long)mantissa.z + as_long((uint2)(low.z, as_uint(high.z)))) >> 32),
-                (int)(((long)value.w * (long)mantissa.w + as_long((uint2)(low.w, as_uint(high.w)))) >> 32)) >> ~exponent;
-}
-// The same plus a number of at most eight bits, for exponents from -23 to -2, and the same where
-// only results above that number matter, so that ties of negative values do not.
-static inline int4 neurald_scaled_plus4(const int4 value, const int4 mantissa, const int4 exponent, const int4 addend) {
-  const uint4 low = (as_uint4(value) & 0x80000000u) | 0x40000000u;
-  const int4 high = (2 * addend + 1) * ((int4)(1) << (-2 - exponent)) + (value >> 31);
-  return (int4)((int)(((long)value.x * (long)mantissa.x + as_long((uint2)(low.x, as_uint(high.x)))) >> 32),
-                (int)(((long)value.y * (long)mantissa.y + as_long((uint2)(low.y, as_uint(high.y)))) >> 32),
-                (int)(((long)value.z * (long)mantissa.z + as_long((uint2)(low.z, as_uint(high.z)))) >> 32),
-                (int)(((long)value.w * (long)mantissa.w + as_long((uint2)(low.w, as_uint(high.w)))) >> 32)) >> ~exponent;
-}
-static inline int4 neurald_scaled_above4(const int4 value, const int4 mantissa, const int4 exponent, const int4 addend) {
-  const int4 high = (2 * addend + 1) * ((int4)(1) << (-2 - exponent));
-  return (int4)((int)(((long)value.x * (long)mantissa.x + as_long((uint2)(0x40000000u, as_uint(high.x)))) >> 32),
-                (int)(((long)value.y * (long)mantissa.y + as_long((uint2)(0x40000000u, as_uint(high.y)))) >> 32),
-                (int)(((long)value.z * (long)mantissa.z + as_long((uint2)(0x40000000u, as_uint(high.z)))) >> 32),
-                (int)(((long)value.w * (long)mantissa.w + as_long((uint2)(0x40000000u, as_uint(high.w)))) >> 32)) >> ~exponent;
+  return neurald_high_sum4(value, mantissa, high, low) >> ~exponent;
 }
 static inline int4 neurald_scaled_by_half4(const int4 value, const int4 mantissa) {
   const uint4 low = (~as_uint4(value) & 0x80000000u) | 0x40000000u;
-  return (int4)((int)(((long)value.x * (long)mantissa.x + (long)(ulong)low.x) >> 32),
-                (int)(((long)value.y * (long)mantissa.y + (long)(ulong)low.y) >> 32),
-                (int)(((long)value.z * (long)mantissa.z + (long)(ulong)low.z) >> 32),
-                (int)(((long)value.w * (long)mantissa.w + (long)(ulong)low.w) >> 32));
+  return neurald_high_sum4(value, mantissa, (int4)(0), low);
+}
+// `neurald_scaled4` plus a number of at most eight bits, for exponents from -23 to -2, and the same
+// where only results above that number matter, so that ties of negative values do not.
+static inline int4 neurald_scaled_plus4(const int4 value, const int4 mantissa, const int4 exponent, const int4 addend) {
+  const uint4 low = (as_uint4(value) & 0x80000000u) | 0x40000000u;
+  const int4 high = (2 * addend + 1) * ((int4)(1) << (-2 - exponent)) + (value >> 31);
+  return neurald_high_sum4(value, mantissa, high, low) >> ~exponent;
+}
+static inline int4 neurald_scaled_above4(const int4 value, const int4 mantissa, const int4 exponent, const int4 addend) {
+  const int4 high = (2 * addend + 1) * ((int4)(1) << (-2 - exponent));
+  return neurald_high_sum4(value, mantissa, high, (uint4)(0x40000000u)) >> ~exponent;
 }
 // Products with fixed-point multipliers that are rounded once; with negative exponents the upper
 // halves of the products suffice.
