@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Any, Final
 from neurald.hal.accounting.events import CountedEvent, note_event
 from neurald.hal.api_arguments import flag, items, waiting_time
 from neurald.hal.device import Device
-from neurald.hal.errors import BadData, WrongType
-from neurald.hal.execution.output_shapes import inferred_output_shapes
 from neurald.hal.lazy_numpy import Array
 from neurald.hal.model.extension import AttributeUse
 from neurald.hal.model.extension_attribute import AttributeValue
 from neurald.hal.model.model import Model
-from neurald.hal.model.types import Dimensions
 from neurald.hal.records import replace
 from neurald.hal.unpicklable import Unpicklable
 from neurald.hal.wording import counted, listed
+from neurald.runtime.devices.explicit_list import require_one_device
 from neurald.runtime.devices.extensions import with_attribute
 from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.execution.array_runs import ArrayRuns
 from neurald.runtime.execution.background.optimization import Optimization
+from neurald.runtime.execution.binding.given_inputs import GivenInputs
 from neurald.runtime.execution.compiled_model import COMPILE_ELSEWHERE
-from neurald.runtime.execution.program.executor import SimpleExecutor, plan_executor
+from neurald.runtime.execution.expected_shapes import ExpectedShapes, shapes_of
+from neurald.runtime.execution.program.executor import plan_executor
 from neurald.runtime.execution.quick_runs import QuickRuns
 from neurald.runtime.execution.recovery.recovery import Recovery
 from neurald.runtime.execution.variables.state import State
@@ -46,33 +46,7 @@ if TYPE_CHECKING:
     from neurald.runtime.explain.partitioned_model import PartitionedModel
     from neurald.runtime.partitioning.overrides import Override
 
-from neurald.runtime.execution.binding.arrays import (
-    SHAPE_CACHE_SIZE,
-    InputShapes,
-    OutputShapes,
-    contiguous,
-    input_label,
-    may_have_shape,
-)
-
 _LOGGER: Final = logging.getLogger(__name__)
-
-
-def require_one_device(explicit_devices: Sequence[Device] | None, what: str, when: str = "") -> tuple[Device]:
-    """Returns the only device of an explicit list, which Android requires for some features.
-
-    Args:
-        explicit_devices: the list of devices; None if the application gave none.
-        what: the feature, for messages.
-        when: the condition under which the feature needs one device, for messages.
-
-    Raises:
-        BadData: no list was given, or it has several devices.
-    """
-    if explicit_devices is not None and len(explicit_devices) == 1:
-        return (explicit_devices[0],)
-    count = "none is" if explicit_devices is None else f"{len(explicit_devices)} are"
-    raise BadData(f"{what} needs exactly one device in the list{when}; {count} listed")
 
 
 class Compilation(Unpicklable):
@@ -120,17 +94,9 @@ class Compilation(Unpicklable):
         self._split = split
         self._explicit_devices = explicit_devices
         self._strict = strict
-        #: The inputs that cannot be omitted; None before one is omitted.
-        self._required: frozenset[int] | None = None
-        self._input_types = tuple([operand.type for operand in model.input_operands])
-        self._output_shapes = OutputShapes(model)
+        self._inputs = GivenInputs(model)
+        self._shapes = ExpectedShapes(model)
         self._array_runs = ArrayRuns()
-        #: Shapes of inputs of earlier runs, if shapes may vary; else None.
-        self._earlier_shapes: set[tuple[Dimensions, ...]] | None = None
-        if not all(operand.is_fully_specified for operand in model.input_operands):
-            self._earlier_shapes = set()
-        #: The shapes of the outputs of the last run whose shapes were not known in advance.
-        self._latest_shapes: Sequence[tuple[int, ...] | None] = (None,) * len(self.model.outputs)
         self._quick_runs = QuickRuns()
         self._trial: PlanTrial | None = None
         self._verdict = ""
@@ -413,9 +379,8 @@ class Compilation(Unpicklable):
         """
         from neurald.runtime.execution.array_computation import compute_arrays  # slow to import
 
-        inputs = self._checked(arrays)
-        given = tuple(None if array is None else array.shape for array in inputs)
-        shapes = list(self._output_shapes(given, self._shapes_from_device))
+        inputs = self._inputs.converted(arrays)
+        shapes = self._shapes.of_outputs(self, shapes_of(inputs))
         outputs, execution = compute_arrays(self, inputs, shapes, wants_receipt=True)
         return outputs, execution.receipt
 
@@ -476,49 +441,19 @@ class Compilation(Unpicklable):
     @property
     def _trial_of_calls(self) -> "PlanTrial | None":
         """The trial that compares whole calls, which are those of plans of several steps."""
-        if self._trial is None or len(self.plan.steps) == 1 or self._earlier_shapes is not None:
+        if self._trial is None or len(self.plan.steps) == 1 or self._shapes.has_open_inputs:
             return None
         return self._trial
 
-    def _checked(self, arrays: Sequence[Any]) -> list[Array | None]:
-        """Returns the inputs as arrays of their types, in order.
-
-        Raises:
-            BadData: their number or a type is wrong.
-        """
-        types = self._input_types
-        if len(arrays) != len(types):
-            raise BadData(f"{counted(len(arrays), 'input')} given; the model has {len(types)}")
-        for position, array in enumerate(arrays):
-            if array is None:
-                self._require_omissible(position)
-        return [
-            None if array is None else contiguous(array, types[position], position)
-            for position, array in enumerate(arrays)
-        ]
-
-    def _require_omissible(self, position: int) -> None:
-        """Checks that an execution may omit an input.
-
-        Raises:
-            WrongType: the input cannot be omitted.
-        """
-        if self._required is None:
-            from neurald.hal.validation.shape_inference import required_inputs  # slow to import
-
-            self._required = required_inputs(self.model.main)
-        if self.model.inputs[position] in self._required:
-            raise WrongType(f"{input_label(self.model, position)} is None; an array is expected")
-
     def _run_arrays(self, arrays: Sequence[Any]) -> list[Array]:
-        inputs = self._checked(arrays)
+        inputs = self._inputs.converted(arrays)
         outputs = self._array_runs.run(self, inputs)
         if outputs is not None:
             return outputs
-        given = tuple(None if array is None else array.shape for array in inputs)
-        shapes = list(self._output_shapes(given, self._shapes_from_device))
+        given = shapes_of(inputs)
+        shapes = self._shapes.of_outputs(self, given)
         # Preparing fast runs on inputs of these shapes takes longer than a run.
-        is_repeated = self._may_repeat(given)
+        is_repeated = self._shapes.may_repeat(given)
         if is_repeated:
             # A proxy, so that the compilation is released with the last reference to it.
             quick = self._quick_runs.run(inputs) or self._quick_runs.first_run(
@@ -529,34 +464,8 @@ class Compilation(Unpicklable):
                 return quick
         from neurald.runtime.execution.array_computation import compute_arrays  # slow to import
 
-        shapes = [
-            found if found is not None and may_have_shape(shape, found) else shape
-            for shape, found in zip(shapes, self._latest_shapes, strict=True)
-        ]
-        outputs, execution = compute_arrays(self, inputs, shapes)
+        outputs, execution = compute_arrays(self, inputs, self._shapes.completed(shapes))
         if is_repeated:
             self._array_runs.prepare(self, inputs)
-        # Another run often has as many results.
-        self._latest_shapes = execution.output_shapes()
+        self._shapes.note(execution.output_shapes())
         return outputs
-
-    def _shapes_from_device(self, inputs: InputShapes) -> Sequence[Dimensions] | None:
-        """Returns the shapes of the outputs if one device runs the whole model and knows them."""
-        executor = self.executor
-        if self._earlier_shapes is None or not isinstance(executor, SimpleExecutor):
-            return None
-        found = inferred_output_shapes(self.recovery.step(executor.step).usable(), inputs)
-        return None if found is None else found[: len(self.model.outputs)]
-
-    def _may_repeat(self, shapes: tuple[Dimensions, ...]) -> bool:
-        """Returns True if further runs with these shapes are likely.
-
-        If shapes may vary, that is from their second run on.
-        """
-        earlier = self._earlier_shapes
-        if earlier is None or shapes in earlier:
-            return True
-        if len(earlier) >= SHAPE_CACHE_SIZE:
-            earlier.clear()
-        earlier.add(shapes)
-        return False

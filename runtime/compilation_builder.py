@@ -14,8 +14,9 @@ from neurald.hal.process.preparing import PREPARING
 from neurald.hal.records import replace
 from neurald.hal.sync.deadline import deadline_in
 from neurald.hal.unpicklable import Unpicklable
-from neurald.runtime.compilation import Compilation, require_one_device
+from neurald.runtime.compilation import Compilation
 from neurald.runtime.compilation_settings import CompilationSettings
+from neurald.runtime.devices.explicit_list import require_one_device
 from neurald.runtime.devices.extensions import with_attribute
 from neurald.runtime.execution.compiled_model import COMPILE_ELSEWHERE
 from neurald.runtime.model.finished import finished_model
