@@ -427,6 +427,13 @@ def failures(serving: Serving) -> dict[str, int]:
     return {reason: int(count) for reason, count in found}
 
 
+def request_bytes(serving: Serving) -> int:
+    """Returns how many bytes of requests the service has that have no answer."""
+    found = re.search(rb"^neurald_request_bytes (\d+)$", ask(serving, "GET", "/metrics")[1], re.M)
+    assert found is not None
+    return int(found[1])
+
+
 def test_clients_that_leave_free_the_model(client: Any, serving: Serving) -> None:
     host, port = serving.http.split(":")
     body = json.dumps(
@@ -441,7 +448,8 @@ def test_clients_that_leave_free_the_model(client: Any, serving: Serving) -> Non
                 f"POST /v2/models/counting/infer HTTP/1.1\r\nHost: a\r\nContent-Length: {len(body)}\r\n\r\n"
             )
             connection.sendall(head.encode() + body + next_head)
-            time.sleep(0.05)
+            wait_until(lambda: request_bytes(serving))
+        wait_until(lambda: not request_bytes(serving))
     result = client.infer("counting", [given("x", np.array(3, np.int32))])
     assert result.as_numpy("y") == 3
     wait_until(lambda: failures(serving)["CANCELED"] == before["CANCELED"] + 4)

@@ -53,7 +53,10 @@ def test_bytes_are_sent_ahead_until_the_answer_may_be_another(monkeypatch: pytes
         presence = PresenceCheck(sent, asyncio.get_running_loop())
         presence.begin()
         seen = [sent.data]
-        await asyncio.sleep(1.0)
+        async with asyncio.timeout(60):
+            while len(sent.data) < len("HTTP/1.1 "):
+                await asyncio.sleep(0.01)
+        await asyncio.sleep(0.2)  # ten times as long as it takes to the next byte
         return [*seen, sent.data]
 
     assert asyncio.run(waits()) == [b"H", b"HTTP/1.1 "]
