@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from support.daemon.open_files import open_files
+from support.waiting import wait_until
 
 from neurald.hal.accounting.limits import Limits
 from neurald.hal.admission.session import Session
@@ -45,13 +46,13 @@ def test_one_memory_given_16000_times_is_mapped_once_for_each_session() -> None:
             full += 1
     assert (len(kept), full) == (15_000, 1), "of 1 GiB there are 15 times 64 MiB and a little"
     assert mappings(size) == mapped + 15
-    assert len(open_files() - before) == 15
+    wait_until(lambda: len(open_files() - before) == 15)
     assert kept[0].address == kept[999].address
     kept[0].view()[:1] = b"!"
     assert bytes(memory.view(0, 1)) == b"!"
     kept.clear()
     assert mappings(size) == mapped
-    assert not open_files() - before
+    wait_until(lambda: not open_files() - before)
     assert sessions.accounts.memory.used == sessions.accounts.descriptors.used == 0
 
 
@@ -129,7 +130,7 @@ def test_what_is_refused_leaves_nothing_behind() -> None:
             session.receive_memory(os.dup(small.fd), size, constant=constant)
     with pytest.raises(BadData):
         session.receive_memory(os.memfd_create("unsealed", os.MFD_ALLOW_SEALING), 0, constant=False)
-    assert not open_files() - before
+    wait_until(lambda: not open_files() - before)
     assert (session.memories, sessions.accounts.memory.used, sessions.accounts.descriptors.used) == (0, 0, 0)
 
 

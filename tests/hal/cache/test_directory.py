@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from support.daemon.open_files import open_files
 from support.devices.cached import NEEDED, ORIGIN, artifact, contents, entry_parts, stored
+from support.waiting import wait_until
 
 from neurald.hal.cache import entry as entry_file
 from neurald.hal.cache.entry import HEAD, Manifest
@@ -327,7 +328,7 @@ def test_descriptors_are_closed(directory: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("neurald.hal.cache.file.os.write", lambda *_: os.close(-1))
     with pytest.raises(OpFailed):
         cache.store(PARTS, artifact(), ORIGIN)
-    assert not open_files() - before
+    wait_until(lambda: not open_files() - before)
 
 
 # Writers that die

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from support.daemon.open_files import open_files
+from support.waiting import wait_until
 
 from neurald.hal.cache.file import read_small, write_small
 from neurald.hal.errors import BadData
@@ -65,4 +66,4 @@ def test_files_and_directories_that_others_may_change_are_refused(tmp_path: Path
     with pytest.raises(OSError, match="link"):
         read_small(link, _LIMIT)
     assert read_small(path, _LIMIT) == b"content"
-    assert not open_files() - before
+    wait_until(lambda: not open_files() - before)

@@ -142,11 +142,13 @@ def test_what_is_compiled_comes_back(shared_pool: SessionPool, session: Session)
 def test_a_process_compiles_at_a_lower_priority_and_ends_with_its_model(
     shared_pool: SessionPool, session: Session, start: Start
 ) -> None:
-    future = start(shared_pool, session, doing("sleep", 0.5))
+    future = start(shared_pool, other := Session(Limits()), doing("spin"))
     wait_until(lambda: processes_of(shared_pool))
     (process,) = processes_of(shared_pool)
     assert os.getpriority(os.PRIO_PROCESS, process) > os.getpriority(os.PRIO_PROCESS, 0)
-    future.result()
+    other.close()
+    assert isinstance(future.exception(SOON_S), Cancelled)
+    compiled(shared_pool, session, doing("echo"))
     wait_until(lambda: not processes_of(shared_pool))
 
 

@@ -15,6 +15,7 @@ from support.daemon.open_files import open_files
 from support.daemon.processes import daemon_process
 from support.models.addition import addition, request
 from support.sweeps import sweep
+from support.waiting import wait_until
 
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import Error, OutOfMemory, ResourceExhaustedTransient, ResultCode
@@ -120,10 +121,10 @@ def test_an_acceptor_keeps_a_descriptor_and_gives_it_up() -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK) as listener:
         before = open_files()
         acceptor = Acceptor(listener)
-        assert len(open_files() - before) == 1
+        wait_until(lambda: len(open_files() - before) == 1)
         acceptor.close()
         acceptor.close()
-        assert not open_files() - before
+        wait_until(lambda: not open_files() - before)
 
 
 @sweep(("number", "expected"), [(errno.ENOMEM, OutOfMemory), (errno.EMFILE, ResourceExhaustedTransient)])

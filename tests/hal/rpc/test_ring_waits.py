@@ -171,7 +171,7 @@ def test_waits_that_can_be_cancelled_leave_nothing(
             cancellation = Cancellation()
             options = ExecuteOptions(cancellation=cancellation)
     assert cancellation.is_unused
-    assert len(open_files()) <= files
+    wait_until(lambda: len(open_files()) <= files)
 
 
 def test_a_cancellation_right_after_a_wait(

@@ -1,6 +1,7 @@
 """Lists the open descriptors of this process.
 
-Their number says little, because threads of earlier tests may still be closing theirs.
+Their number says little, because threads of earlier tests may still be closing theirs, or open
+some for a moment.
 """
 
 import os

@@ -4,6 +4,8 @@ import socket
 from pathlib import Path
 
 import pytest
+from support.daemon.open_files import open_files
+from support.waiting import wait_until
 
 from neurald.hal.process.files.own_file import OwnFile
 
@@ -55,14 +57,10 @@ def test_a_file_that_is_gone_or_was_left_to_others(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         OwnFile(path)
     path.write_text("mine")
-    before = _descriptors()
+    before = open_files()
     mine = OwnFile(path)
     mine.forget()
     mine.remove()
     assert not mine.is_there
     assert path.exists()
-    assert _descriptors() == before
-
-
-def _descriptors() -> int:
-    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+    wait_until(lambda: not open_files() - before)

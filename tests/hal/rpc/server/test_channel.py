@@ -318,7 +318,7 @@ def test_flags_that_are_not_known_are_refused(path: Path) -> None:
     ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [memory.fd]))]
     connection.sendmsg([GOOD_PACKET[:-1] + b"\2"], ancillary)
     assert b"flags 0x2" in connection.recv(1000)
-    assert not open_files() - before
+    wait_until(lambda: not open_files() - before)
     connection.close()
 
 
