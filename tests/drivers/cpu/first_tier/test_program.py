@@ -81,7 +81,7 @@ def test_limits_end_an_endless_loop() -> None:
     timer.start()
     with pytest.raises(Cancelled, match="in operation 0"):
         run(model, *arrays, cancellation=cancellation, loop_timeout_s=15.0)
-    assert time.monotonic() - started < 0.5
+    assert time.monotonic() - started < 10
 
 
 def swapping(body_type: nd.OperationType) -> nd.Model:
