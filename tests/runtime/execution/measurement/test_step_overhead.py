@@ -43,6 +43,7 @@ def steps_of(used: list[nd.Device]) -> list[float | None]:
     return [None if table.step is None else table.step.seconds for table in tables]
 
 
+@pytest.mark.timed
 def test_runs_tell_what_the_runtime_needs_around_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
     right = StepClock.run
 

@@ -385,6 +385,7 @@ def test_a_device_alone_of_orders_of_magnitude_is_only_run_in_the_background() -
     assert whole.executions == 2
 
 
+@pytest.mark.timed
 @pytest.mark.usefixtures("slow_cpu")
 def test_a_trial_makes_no_execution_late(monkeypatch: pytest.MonkeyPatch) -> None:
     """The plan takes 60 ms, the CPU device 100 ms instead of 30, and the third one 500 ms."""

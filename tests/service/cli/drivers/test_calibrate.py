@@ -43,7 +43,7 @@ def test_costs_are_measured_kept_and_shown(monkeypatch: pytest.MonkeyPatch) -> N
     document = invoke_json("devices", "--costs")
     (cpu,) = [each for each in document["costs"]["devices"] if each["name"] == "cpu"]
     assert cpu["launch_s"] > 0
-    assert 0 < cpu["step_s"] < 1e-3
+    assert 0 < cpu["step_s"] < 0.1  # in seconds, even on a busy machine
     assert len({(each["operation"], each["operand"]) for each in cpu["operations"]}) == 22
     assert all(each["seconds"] > 0 for each in cpu["operations"])
     shown = invoke("devices", "--costs")
