@@ -1,4 +1,4 @@
-"""Lowers GATHER, EMBEDDING_LOOKUP, HASHTABLE_LOOKUP and LSH_PROJECTION."""
+"""Lowers GATHER, EMBEDDING_LOOKUP and HASHTABLE_LOOKUP."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -19,7 +19,6 @@ from neurald.drivers.compiler.ir.extents.extent import has_extents
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.movement.indexing import as_index, bounded_index, element
-from neurald.drivers.compiler.lowering.movement.projection import projection
 from neurald.drivers.compiler.passes.expansion.key_search_expansion import compared_with_all
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Array, Call
@@ -173,5 +172,4 @@ LOWERINGS = {
     OperationType.GATHER: _gather,
     OperationType.EMBEDDING_LOOKUP: _embedding_lookup,
     OperationType.HASHTABLE_LOOKUP: hashtable_lookup,
-    OperationType.LSH_PROJECTION: projection,
 }

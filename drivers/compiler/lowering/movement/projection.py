@@ -12,8 +12,9 @@ from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.movement.indexing import output_shapes
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Call
-from neurald.hal.operations.movement.gather import Projection
+from neurald.hal.operations.movement.projection import Projection
 
 _UNSIGNED = {kind.size_bytes: kind for kind in (Scalar.UINT8, Scalar.UINT16, Scalar.UINT32)}
 
@@ -32,7 +33,7 @@ def _row_bytes(builder: Builder, source: Value) -> Value:
     return builder.compute((count, elements.shape[1] * size), body)
 
 
-def projection(call: Call, builder: Builder) -> tuple[Value, ...]:
+def _projection(call: Call, builder: Builder) -> tuple[Value, ...]:
     """Lowers LSH_PROJECTION."""
     (shape,), kind = output_shapes(call), Projection(call.scalar("type"))
     given, source = builder.value(call, "hash"), builder.value(call, "input")
@@ -76,3 +77,6 @@ def projection(call: Call, builder: Builder) -> tuple[Value, ...]:
         return total.to(Scalar.INT32)
 
     return (builder.compute(shape, signature),)
+
+
+LOWERINGS = {OperationType.LSH_PROJECTION: _projection}

@@ -2,7 +2,6 @@
 
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
-from neurald.hal.operations.movement.gather import Projection
 from neurald.runtime.tflite.file import schema_enums
 from neurald.runtime.tflite.file.options import Options
 from neurald.runtime.tflite.file.schema import Operator
@@ -31,6 +30,8 @@ def lsh_projection(graph: SubgraphBuilder, operator: Operator, options: Options)
 
     The combination of bits is an option, and weights are optional.
     """
+    from neurald.hal.operations.movement.projection import Projection  # few models need it
+
     kinds = schema_enums.LSHProjectionType
     # Android's sparse projection now adds the index of each hash function to its signature, like
     # TFLite's.
