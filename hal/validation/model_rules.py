@@ -444,7 +444,7 @@ def _validate_ends(graph: Subgraph) -> None:
                 )
         if len(set(indexes)) != len(indexes):
             raise BadData(f"an operand is listed twice among the {what}s")
-        declared = sum(operand.lifetime is lifetime for operand in graph.operands)
+        declared = [operand.lifetime for operand in graph.operands].count(lifetime)
         if declared != len(indexes):
             raise BadData(f"{declared} operands of lifetime {lifetime.name}; {len(indexes)} are listed")
 

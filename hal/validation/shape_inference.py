@@ -17,7 +17,11 @@ from neurald.hal.operations.vendor import definition_of
 
 def declared_shape(operand: Operand) -> Shape | None:
     """Returns the shape that the model declares for an operand; None unless fully specified."""
-    return operand.dimensions if operand.is_fully_specified else None
+    dimensions = operand.dimensions
+    # As `Operand.is_fully_specified`; conversions ask for each argument of each operation.
+    if dimensions is None or (0 in dimensions and not operand.lifetime.is_constant):
+        return None
+    return dimensions
 
 
 def merge(declared: Dimensions, actual: Shape, what: str) -> Shape:

@@ -325,10 +325,11 @@ def _at(
     positions: Sequence[tuple[str, tuple[int, ...]]], indexes: Sequence[int]
 ) -> dict[str, tuple[int, ...]]:
     """Returns the operand indexes at the positions of each parameter."""
-    return {
-        name: (indexes[places[0]],) if len(places) == 1 else tuple([indexes[each] for each in places])
-        for name, places in positions
-    }
+    found = {}
+    # Each operation does this twice, and in Python a comprehension is a call.
+    for name, places in positions:
+        found[name] = (indexes[places[0]],) if len(places) == 1 else tuple([indexes[each] for each in places])
+    return found
 
 
 def _match(

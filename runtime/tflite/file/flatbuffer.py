@@ -155,7 +155,10 @@ class Flatbuffer:
         size_bytes = count * kind.size
         if size_bytes > self.size - start:
             self.vector(position, kind.size)
-        self.spend_bytes(size_bytes)
+        # As `spend_bytes` does, which is called to raise its error.
+        self._bytes_left -= size_bytes
+        if self._bytes_left < 0:
+            self.spend_bytes(0)
         if count == 1:
             return kind.unpack_from(data, start)
         return struct.unpack_from(f"<{count}{kind.format[-1]}", data, start)
@@ -452,6 +455,16 @@ class TableVector:
         if not 0 <= index < self._count:
             raise IndexError(index)
         return self._file.follow(self._start + 4 * index)
+
+    def positions(self) -> Iterator[int]:
+        """Returns the positions of all tables, each read when it is asked for."""
+        file, at = self._file, self._start
+        for (distance,) in UINT32.iter_unpack(file.data[at : at + 4 * self._count]):
+            target = at + distance
+            if not distance or target + 4 > file.size:
+                file.follow(at)
+            yield target
+            at += 4
 
     def __getitem__(self, index: int) -> Table:
         """Returns the table at `index`, from 0 to the length (exclusive)."""

@@ -343,7 +343,7 @@ class TfliteFile:
         _check_index(index, len(self._subgraphs), "an operator or a signature", "subgraph")
         table = self._subgraphs[index]
         found = table.tables(0)
-        tensors = tuple([self._tensor(number, found.position(number)) for number in range(len(found))])
+        tensors = tuple([self._tensor(number, position) for number, position in enumerate(found.positions())])
         inputs, outputs = table.integers(1), table.integers(2)
         for indexes, what in ((inputs, "input"), (outputs, "output")):
             for position, tensor in enumerate(indexes):
@@ -354,8 +354,8 @@ class TfliteFile:
             tensors=tensors,
             operators=tuple(
                 [
-                    self._operator(number, operators.position(number), len(tensors), scope)
-                    for number in range(len(operators))
+                    self._operator(number, position, len(tensors), scope)
+                    for number, position in enumerate(operators.positions())
                 ]
             ),
             inputs=inputs,

@@ -108,13 +108,14 @@ class OperationList(OperandTable):
     def _is_accepted(self, first: int) -> bool:
         """Returns whether the operands of the operations from the first one on are as accepted."""
         operands = self._operands
-        return all(
-            operands[index] is before or is_interchangeable(operands[index], before)
-            for operation, accepted in zip(
-                self._operations[first:], self._accepted_operands[first:], strict=True
-            )
-            for index, before in zip(operation.inputs + operation.outputs, accepted, strict=True)
-        )
+        for operation, accepted in zip(
+            self._operations[first:], self._accepted_operands[first:], strict=True
+        ):
+            for index, before in zip(operation.inputs + operation.outputs, accepted, strict=True):
+                operand = operands[index]
+                if operand is not before and not is_interchangeable(operand, before):
+                    return False
+        return True
 
     def _first_accepted(
         self,
@@ -151,7 +152,7 @@ class OperationList(OperandTable):
 
     def _has_open_rank(self, indexes: Sequence[int]) -> bool:
         """Returns True if the rank of one of the operands is unknown."""
-        return any(self._operands[index].dimensions is None for index in indexes)
+        return None in [self._operands[index].dimensions for index in indexes]
 
     def takes(self, operation_type: OperationType, inputs: Sequence[int], outputs: Sequence[int]) -> bool:
         """Returns True if the operation itself, not its extended variant, accepts the operands."""
@@ -234,7 +235,9 @@ class OperationList(OperandTable):
             shapes = definition.output_shapes(call)
             # Later operations take a length of 0 for an unknown one; the validation of the model
             # does not.
-            self._has_empty = self._has_empty or any(0 in shape for shape in shapes)
+            for shape in shapes:
+                if 0 in shape:
+                    self._has_empty = True
         except UnknownValue:
             shapes = [self._expected[index] for index in operation.outputs]
         if not _takes_ranks(binding, operation, shapes):

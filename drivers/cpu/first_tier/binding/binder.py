@@ -429,10 +429,12 @@ class Binder:
         read = {each for call in calls for each in call.arguments if isinstance(each, int)}
         if not self._empty.isdisjoint(read):
             return False
-        return operation.type in _OF_SHAPES or all(
-            index in read or not operands[index].type.is_tensor or self._decides_nothing(index)
-            for index in operation.inputs
-        )
+        if operation.type in _OF_SHAPES:
+            return True
+        for index in operation.inputs:
+            if index not in read and operands[index].type.is_tensor and not self._decides_nothing(index):
+                return False
+        return True
 
     def _decides_nothing(self, index: int) -> bool:
         """Returns True if an input is known, omitted, or has no elements."""

@@ -115,11 +115,10 @@ class Folding:
             return self._are_specified(operation.inputs)
         if operation.type not in self._kinds and not self._are_integers(operation):
             return False
-        return all(
-            self.value(index) is not None
-            for index in operation.inputs
-            if self.operands[index].lifetime is not Lifetime.NO_VALUE
-        )
+        for index in operation.inputs:
+            if self.operands[index].lifetime is not Lifetime.NO_VALUE and self.value(index) is None:
+                return False
+        return True
 
     def _are_integers(self, operation: Operation) -> bool:
         """Returns True if an operation of integers to integers always gives the same results."""

@@ -1,7 +1,8 @@
 """Options and bodies of StableHLO operators."""
 
+from typing import TYPE_CHECKING
+
 from neurald.hal.operations.machinery.signature import MAX_RANK
-from neurald.hal.operations.tflite.convolution.reduce_window import Reduction
 from neurald.runtime.tflite.file.flatbuffer import INT64, Table
 from neurald.runtime.tflite.file.options import OPTIONS
 from neurald.runtime.tflite.file.schema import Operator
@@ -9,20 +10,25 @@ from neurald.runtime.tflite.file.schema_enums import BuiltinOperator
 from neurald.runtime.tflite.graph.operands import UnsupportedFeature
 from neurald.runtime.tflite.graph.subgraph_builder import SubgraphBuilder
 
-#: Reduction by the only operator of a body; converters write StableHLO's or TFLite's operators.
+if TYPE_CHECKING:
+    # Padding has options of StableHLO, but no body.
+    from neurald.hal.operations.tflite.convolution.reduce_window import Reduction
+
+#: Name of the reduction by the only operator of a body; converters write StableHLO's or TFLite's
+#: operators.
 _REDUCTIONS = {
-    BuiltinOperator.STABLEHLO_ADD: Reduction.ADD,
-    BuiltinOperator.ADD: Reduction.ADD,
-    BuiltinOperator.STABLEHLO_MULTIPLY: Reduction.MUL,
-    BuiltinOperator.MUL: Reduction.MUL,
-    BuiltinOperator.STABLEHLO_MINIMUM: Reduction.MINIMUM,
-    BuiltinOperator.MINIMUM: Reduction.MINIMUM,
-    BuiltinOperator.STABLEHLO_MAXIMUM: Reduction.MAXIMUM,
-    BuiltinOperator.MAXIMUM: Reduction.MAXIMUM,
-    BuiltinOperator.STABLEHLO_AND: Reduction.ALL,
-    BuiltinOperator.LOGICAL_AND: Reduction.ALL,
-    BuiltinOperator.STABLEHLO_OR: Reduction.ANY,
-    BuiltinOperator.LOGICAL_OR: Reduction.ANY,
+    BuiltinOperator.STABLEHLO_ADD: "ADD",
+    BuiltinOperator.ADD: "ADD",
+    BuiltinOperator.STABLEHLO_MULTIPLY: "MUL",
+    BuiltinOperator.MUL: "MUL",
+    BuiltinOperator.STABLEHLO_MINIMUM: "MINIMUM",
+    BuiltinOperator.MINIMUM: "MINIMUM",
+    BuiltinOperator.STABLEHLO_MAXIMUM: "MAXIMUM",
+    BuiltinOperator.MAXIMUM: "MAXIMUM",
+    BuiltinOperator.STABLEHLO_AND: "ALL",
+    BuiltinOperator.LOGICAL_AND: "ALL",
+    BuiltinOperator.STABLEHLO_OR: "ANY",
+    BuiltinOperator.LOGICAL_OR: "ANY",
 }
 
 
@@ -55,7 +61,7 @@ def option_list(options: Table, field: int) -> tuple[int, ...]:
     return values
 
 
-def body_reduction(graph: SubgraphBuilder, index: int) -> Reduction | None:
+def body_reduction(graph: SubgraphBuilder, index: int) -> "Reduction | None":
     """Returns the reduction that a subgraph computes; None if it returns its second input.
 
     Raises:
@@ -78,4 +84,6 @@ def body_reduction(graph: SubgraphBuilder, index: int) -> Reduction | None:
             "any of two is "
             "expected"
         )
-    return reduction
+    from neurald.hal.operations.tflite.convolution.reduce_window import Reduction
+
+    return Reduction[reduction]

@@ -153,6 +153,15 @@ def test_a_damaged_root(content: bytes, message: str) -> None:
         opened(content)
 
 
+def test_positions_of_tables_are_checked_one_by_one() -> None:
+    tables = opened(everything()).tables(7)
+    assert list(tables.positions()) == [tables.position(number) for number in range(2)]
+    # The only element of the vector leads out of the file.
+    positions = opened(with_vector(1)).tables(0).positions()
+    with pytest.raises(BadData, match="leads to byte"):
+        next(positions)
+
+
 def test_objects_may_end_with_the_file() -> None:
     root = opened(file_of(struct.pack("<iHH", -4, 4, 4)))
     assert root.integer(0, INT32, 9) == 9
