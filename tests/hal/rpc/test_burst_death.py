@@ -65,14 +65,21 @@ def test_an_execution_ends_at_once_when_its_client_closes_the_burst(monkeypatch:
         remote = connect(address)
         prepared = remote.prepare_model(addition(np.zeros(3)), NOW)
         burst = prepared.create_burst()
-        values, result = np.full(3, -1, np.float32), np.zeros(3, np.float32)
-        closer = threading.Timer(0.2, burst.close)
+        # It takes longer than it takes to notice that it runs.
+        values, result = np.full(3, -4, np.float32), np.zeros(3, np.float32)
+
+        def close() -> None:
+            wait_until(lambda: remote.status().calls == 1)
+            burst.close()
+
+        closer = threading.Thread(target=close)
         closer.start()
         with pytest.raises(DeadObject, match="the ring has ended"):
             burst.execute(request(values, result), RUN)
         closer.join()
+        values[:] = 1
         prepared.execute(request(values, result), RUN)
-        assert result.tolist() == [-1, -1, -1]
+        assert result.tolist() == [1, 1, 1]
         remote.close()
 
 

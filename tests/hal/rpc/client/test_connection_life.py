@@ -52,7 +52,10 @@ UNKNOWN_SESSION = _Call(
 )
 
 
-def test_a_call_that_is_lost_before_the_end_of_the_daemon_is_known_was_withdrawn() -> None:
+def test_a_call_that_is_lost_before_the_end_of_the_daemon_is_known_was_withdrawn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connection_life, "_CAUSE_WAIT_S", 60.0)
     life = ConnectionLife("the daemon")
     watch = _Call(grpc.StatusCode.OK)
     life.watch(watch)

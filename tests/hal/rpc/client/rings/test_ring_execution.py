@@ -252,12 +252,19 @@ def test_a_signal_handler_that_waits_for_what_it_interrupted(
             errors.append(error)
         gate.open.set()
 
+    execution = run.execution
+    assert isinstance(execution, RingExecution)
+
+    def interrupt() -> None:
+        wait_until(lambda: execution._turn._holder)  # this thread waits
+        os.kill(os.getpid(), signal.SIGUSR1)
+
     before = signal.signal(signal.SIGUSR1, handle)
     try:
-        timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGUSR1))
-        timer.start()
+        interrupting = threading.Thread(target=interrupt)
+        interrupting.start()
         run.check()
-        timer.join()
+        interrupting.join()
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert len(errors) == 1
