@@ -137,7 +137,6 @@ def liar(monkeypatch: pytest.MonkeyPatch) -> Liar:
     monkeypatch.setattr(ClientCalls, "invoke", lying_invoke)
     monkeypatch.setattr(Connection, "_first_call", lying_first_call)
     monkeypatch.setattr(CarriedAnswer, "take", lying_take)
-    monkeypatch.setattr(answer_silence, "MAX_SILENCE_S", 0.2)
     return found
 
 
@@ -182,7 +181,7 @@ def _is_about_results(name: str, lie: Lie) -> bool:
 
 
 @pytest.mark.parametrize("place", ["unix", "tcp"])
-def test_lies_are_survived(place: str, liar: Liar, tmp_path: Path) -> None:
+def test_lies_are_survived(place: str, liar: Liar, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     address = f"unix://{tmp_path}/d.sock" if place == "unix" else "127.0.0.1:0"
     server = DeviceServer(AddingDevice(), Address.parse(address))
     server.start()
@@ -198,6 +197,8 @@ def test_lies_are_survived(place: str, liar: Liar, tmp_path: Path) -> None:
             # Other replies are those of a daemon on this host.
             lies = [each for each in lies if each[0] == "ExecuteWithData" and each[1] < 1]
         assert len(lies) > 30
+        # Only now, since a daemon on a busy machine may be silent for so long.
+        monkeypatch.setattr(answer_silence, "MAX_SILENCE_S", 0.2)
         for each in lies:
             liar.lie = each
             liar.counts.clear()
