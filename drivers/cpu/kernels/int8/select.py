@@ -32,6 +32,7 @@ from neurald.drivers.cpu.kernels.int8.depthwise import plan as depthwise_plan
 from neurald.drivers.cpu.kernels.int8.depthwise.depthwise import DepthwiseWriter
 from neurald.drivers.cpu.kernels.int8.epilogue.epilogue import QuantizedEpilogue
 from neurald.drivers.cpu.kernels.int8.epilogue.rescaling import find_rescaling
+from neurald.drivers.cpu.kernels.int8.joined_columns import joined_columns
 from neurald.drivers.cpu.kernels.int8.packing.panels import (
     MAX_SHARE_LEFT,
     QuantizedWeights,
@@ -84,6 +85,9 @@ def int8_routine(kernel: Kernel, target: Target) -> Routine | None:
     if isinstance(node, DepthwiseConvolution):
         return None if weights.constant is None else _depthwise(kernel, node, weights.constant, target)
     if isinstance(node, Convolution):
+        joined = joined_columns(kernel, node, target.lanes(Scalar.INT32.size_bytes))
+        if joined is not None:
+            return int8_routine(joined, target)
         product, zeros = convolution.product_of(node), (node.input_zero, node.weights_zero)
     else:
         product, zeros = matrix_product.product_of(node), (node.left_zero, node.right_zero)
