@@ -267,14 +267,13 @@ def bind_unary(scope: BindingScope, call: Call) -> list[BoundCall]:
 
 def _has_table(operand: Operand, output: Operand) -> bool:
     """Returns True if a table has the results of a function of an operand."""
-    return {operand.type, output.type} <= BYTES or operand.type is output.type is SHORT
+    return {operand.type, output.type} <= {*BYTES, SHORT}
 
 
 def _by_table(scope: BindingScope, call: Call, name: str) -> list[BoundCall]:
     """Binds a function of bytes or 16-bit integers, whose table the operation's reference fills."""
     operand, output, index = call.operand(name), call.operand("output"), call.index(name)
-    is_short = operand.type is SHORT
-    unsigned = np.dtype(np.uint16 if is_short else np.uint8)
+    unsigned, result = (np.dtype(f"u{each.type.dtype.itemsize}") for each in (operand, output))
     given = np.arange(1 << 8 * unsigned.itemsize, dtype=unsigned).view(operand.type.dtype)
 
     def make() -> BoundConstant:
@@ -285,7 +284,7 @@ def _by_table(scope: BindingScope, call: Call, name: str) -> list[BoundCall]:
             lambda number: given if number == index else scope.value(number),
         )
         (results,) = DEFINITIONS[call.binding.type].reference(known)
-        return BoundConstant.of(results.reshape(-1).view(unsigned))
+        return BoundConstant.of(results.reshape(-1).view(result))
 
     others = tuple(
         value.tobytes()
@@ -297,7 +296,7 @@ def _by_table(scope: BindingScope, call: Call, name: str) -> list[BoundCall]:
         *((each.type, each.scale, each.zero_point) for each in (operand, output)),
         others,
     )
-    function = "lookup_short" if is_short else "lookup"
+    function = f"lookup_{unsigned.itemsize}_{result.itemsize}"
     return [_lookup(call.index("output"), index, function, scope.shared(key, make), count_of(call, name))]
 
 
@@ -361,7 +360,8 @@ def _of_shorts(scope: BindingScope, call: Call, function: str) -> list[BoundCall
 
 def _of_bytes(scope: BindingScope, call: Call, function: str) -> list[BoundCall]:
     """Binds arithmetic on bytes."""
-    first, second, output = (call.operand(name) for name in ("input1", "input2", "output"))
+    one, other, *_ = call.binding.inputs
+    first, second, output = (call.operand(name) for name in (one, other, "output"))
     activation = call.activation if "activation" in call.binding.inputs else FusedActivation.NONE
     words = [*_byte_operand(first), *_byte_operand(second)]
     unit = 2.0 * max(first.scale, second.scale)
@@ -382,6 +382,11 @@ def _of_bytes(scope: BindingScope, call: Call, function: str) -> list[BoundCall]
         words += [*_addend(first, shift, unit, 1), *_addend(second, shift, unit, sign)]
         words += _near_sum(first, second, output, sign, rescale)
         largest = _MAX_BYTE * unit / output.scale
+    elif function == "prelu":
+        kernel, rescale = "byte_prelu", single_ratio(first.scale, second.scale, output.scale)
+        above = single_ratio(first.scale, 1, output.scale)
+        words += single_requantization(*quantize_multiplier(above))
+        largest = _MAX_BYTE * max(above, _MAX_BYTE * rescale)
     else:
         raise NotBound("the types have no kernel")
     if not largest < MAX_INT32 - _MAX_BYTE:
@@ -391,7 +396,7 @@ def _of_bytes(scope: BindingScope, call: Call, function: str) -> list[BoundCall]
         output.zero_point,
         *quantized_limits(output, activation),
     ]
-    return element_call(scope, call, kernel, ("input1", "input2"), tuple(words))
+    return element_call(scope, call, kernel, (one, other), tuple(words))
 
 
 def _byte_operand(operand: Operand) -> ByteOperand:
@@ -480,7 +485,7 @@ def _of_compared_bytes(scope: BindingScope, call: Call, name: str) -> list[Bound
         key = "comparable", operand.type, operand.scale, operand.zero_point
         given.append(BoundTemporary(size_bytes=max(1, 4 * count)))
         if count:
-            calls.append(_lookup(given[-1], call.index(each), "lookup_word", scope.shared(key, make), count))
+            calls.append(_lookup(given[-1], call.index(each), "lookup_1_4", scope.shared(key, make), count))
     compared = element_call(scope, call, f"{name}_word", ("input1", "input2"))
     return [*calls, *(replace(each, arguments=(each.arguments[0], *given)) for each in compared)]
 

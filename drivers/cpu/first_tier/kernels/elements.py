@@ -38,10 +38,11 @@ from neurald.drivers.cpu.first_tier.kernels.convolution.epilogue import (
     requantized_by_words,
     rescaled_by_words,
     short_requantized_by_words,
+    short_rescaled_by_words,
 )
 from neurald.drivers.cpu.first_tier.kernels.nest import words_of_nest, write_elements
 from neurald.drivers.cpu.first_tier.kernels.reduction.rows import stored_integer
-from neurald.drivers.cpu.first_tier.kernels.writer import KernelWriter, clamped, size_bytes
+from neurald.drivers.cpu.first_tier.kernels.writer import KernelWriter, clamped
 from neurald.drivers.cpu.first_tier.layout import (
     LOW_DIGIT,
     SCALES,
@@ -261,10 +262,8 @@ def element_units(target: Target) -> list[Unit]:
     """Returns the units of all functions of elements."""
     return [
         *(_function(target, name, each) for name, each in _FUNCTIONS.items()),
-        _lookup(target, "lookup", "i8"),
-        _lookup(target, "lookup_short", "i16"),
-        _lookup(target, "lookup_word", "i8", "i32"),
-        *(_of_bytes(target, name) for name in ("sum", "product", "square")),
+        *(_lookup(target, *each) for each in ((1, 1), (1, 2), (2, 1), (2, 2), (1, 4))),
+        *(_of_bytes(target, name) for name in ("sum", "product", "square", "prelu")),
         *(_of_shorts(target, name) for name in ("sum", "difference", "product")),
         *(_quantize(target, *each) for each in (("signed", "i8"), ("unsigned", "i8"), ("short", "i16"))),
         _dequantize(target, "signed", "sext", "i8"),
@@ -329,20 +328,19 @@ def curve(v: Vector, op: Op, value: str) -> str:
     return _evaluated(v, apply(op, leaf), {leaf: value})
 
 
-def _lookup(target: Target, name: str, element: str, result: str = "") -> Unit:
+def _lookup(target: Target, size: int, result_size: int) -> Unit:
     """Writes a function of bytes, given by its 256 results, or of 16-bit integers, given by 65,536.
 
     Words: elements. A work item is a block of them.
 
     Args:
         target: the target of the code.
-        name: the name of the function without its prefix.
-        element, result: the types of elements and of results; by default the same.
+        size, result_size: the sizes of elements and of results in bytes.
     """
-    kernel = KernelWriter(target, f"first_{name}", ("out", "input", "lookup"))
-    code, result = kernel.code, result or element
+    kernel = KernelWriter(target, f"first_lookup_{size}_{result_size}", ("out", "input", "lookup"))
+    code, element, result = kernel.code, f"i{8 * size}", f"i{8 * result_size}"
     first, last = kernel.blocks()
-    if element == "i8" and is_permuted(target, result, ENTRIES * size_bytes(result)):
+    if element == "i8" and is_permuted(target, result, ENTRIES * result_size):
         v = Vector(code, target, permuted_lanes(target))
         middle = kernel.sum(
             first, multiple(code, kernel.split(kernel.difference(last, first), str(v.lanes))[0], v.lanes)
@@ -362,14 +360,15 @@ def _lookup(target: Target, name: str, element: str, result: str = "") -> Unit:
 def _of_bytes(target: Target, operation: str) -> Unit:
     """Writes an operation on two bytes.
 
-    `square` squares the sum. Words: those of the nest; `ByteOperand`s; except of `product`, the
-    `ByteAddend`s; of `sum`, a `NearSum`; the mantissa and the other parameters of requantisation,
-    the zero point, and the limits.
+    `square` squares the sum; `prelu` multiplies what is below 0. Words: those of the nest;
+    `ByteOperand`s; of sums and squares, the `ByteAddend`s; of `sum`, a `NearSum`; the mantissa and
+    the other parameters of requantisation, of `prelu` from 0 on and below; the zero point, and the
+    limits.
     """
     kernel = KernelWriter(target, f"first_byte_{operation}", ("out", "input", "other"))
     first = words_of_nest(2)
     addends = first + 2 * len(ByteOperand._fields)
-    near = addends + (2 * len(ByteAddend._fields) if operation != "product" else 0)
+    near = addends + (2 * len(ByteAddend._fields) if operation in ("sum", "square") else 0)
     rescale = near + (len(NearSum._fields) if operation == "sum" else 0)
 
     def number(v: Vector, at: int, kind: str = "i32") -> str:
@@ -397,6 +396,15 @@ def _of_bytes(target: Target, operation: str) -> Unit:
         given = factors(v, values)
         if operation == "product":
             return short_requantized_by_words(kernel, v, v.binary("mul", "i32", *given), rescale)
+        if operation == "prelu":
+            below = rescale + 1 + SCALES
+            value = v.select(
+                v.compare("sge", "i32", given[0], v.number("i32", 0)),
+                "i32",
+                short_rescaled_by_words(kernel, v, given[0], rescale),
+                short_rescaled_by_words(kernel, v, v.binary("mul", "i32", *given), below),
+            )
+            return limited_by_words(kernel, v, value, below + 1 + SCALES)
         total = v.binary(
             "add",
             "i32",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.emit.vector_memory import store
-from neurald.drivers.cpu.first_tier.kernels.movement.runs import write_run
+from neurald.drivers.cpu.first_tier.kernels.movement.runs import run_forms, write_run
 from neurald.drivers.cpu.first_tier.kernels.writer import KernelWriter, size_bytes
 from neurald.drivers.cpu.first_tier.layout import NEST
 from neurald.drivers.cpu.kernels.common.addressing import multiple
@@ -123,16 +123,29 @@ def write_movement(kernel: KernelWriter, element: str, moved: Sequence[str] = ("
     is_other = kernel.single.binary(
         "xor", "i1", kernel.single.binary("or", "i1", is_dense, is_reversed), "true"
     )
+
+    def places_of(starts: list[str], line: str) -> list[str]:
+        return [
+            kernel.sum(
+                kernel.sum(firsts[number], starts[number]),
+                kernel.product(line, kernel.word(NEST * (2 + number) - 1)),
+            )
+            for number in range(2)
+        ]
+
     with kernel.each_item() as item:
         starts = _starts(kernel, item, 2)
-        with code.loop("0", middle) as line:
-            target, source = (
-                kernel.sum(
-                    kernel.sum(firsts[number], starts[number]),
-                    kernel.product(line.index, kernel.word(NEST * (2 + number) - 1)),
-                )
-                for number in range(2)
-            )
+        end = kernel.product(kernel.product(kernel.sum(item, "1"), middle), inner)
+        is_whole = kernel.single.compare("sle", "i64", end, kernel.word(0))
+        is_regular = kernel.single.binary("and", "i1", is_whole, is_dense)
+        # Choosing how to copy a line takes longer than copying a short one.
+        for fits, copy in run_forms(kernel, multiple(code, inner, size)):
+            is_chosen = kernel.single.binary("and", "i1", is_regular, fits)
+            with code.when(is_chosen), code.loop("0", middle) as line:
+                copy(*(multiple(code, each, size) for each in places_of(starts, line.index)))
+        is_irregular = kernel.single.binary("xor", "i1", is_regular, "true")
+        with code.when(is_irregular), code.loop("0", middle) as line:
+            target, source = places_of(starts, line.index)
 
             def write_reversed(v: Vector, index: str, target: str = target, source: str = source) -> None:
                 last = kernel.difference(source, kernel.sum(index, str(v.lanes - 1)))

@@ -171,7 +171,7 @@ def _rescaling(
 
     key = "rescale", part.type, part.scale, part.zero_point, output.scale, output.zero_point
     return BoundCall(
-        function="first_lookup",
+        function="first_lookup_1_1",
         arguments=(result, index, scope.shared(key, make)),
         words=(count,),
         work_items=-(-count // BLOCK),

@@ -156,14 +156,18 @@ def requantized_by_words(kernel: KernelWriter, v: Vector, total: str, first: int
     return _limited(v, rescaled_by_words(kernel, v, total, first), limits, element)
 
 
+def short_rescaled_by_words(kernel: KernelWriter, v: Vector, total: str, first: int) -> str:
+    """Returns rescaled 32-bit sums that have 32 bits, see `rescaled_by_words`."""
+    return v.cast("trunc", "i64", rescaled_by_words(kernel, v, total, first), "i32")
+
+
 def short_requantized_by_words(kernel: KernelWriter, v: Vector, total: str, first: int) -> str:
     """Returns 32-bit sums, whose rescaled values have 32 bits, as bytes.
 
     Args:
         kernel, v, total, first: see `requantized_by_words`.
     """
-    value = v.cast("trunc", "i64", rescaled_by_words(kernel, v, total, first), "i32")
-    return limited_by_words(kernel, v, value, first + 1 + SCALES)
+    return limited_by_words(kernel, v, short_rescaled_by_words(kernel, v, total, first), first + 1 + SCALES)
 
 
 def limited_by_words(kernel: KernelWriter, v: Vector, value: str, first: int) -> str:

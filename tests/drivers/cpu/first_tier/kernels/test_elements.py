@@ -66,6 +66,15 @@ def test_functions_of_16_bits(target: str, operation: str) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS_HERE)
+def test_bytes_become_16_bits_and_back(target: str) -> None:
+    for source, result in ((SIGNED, SHORT), (SHORT, SIGNED)):
+        build, shape = LayerBuilder(0), (3, 1371)
+        given = build.operand(source, shape, scale=0.003 if source is SHORT else 0.1, zero_point=0)
+        output = build.operand(result, shape, scale=0.003 if result is SHORT else 0.1, zero_point=0)
+        check(build.model(nd.OperationType.TFLITE_QUANTIZE, [given], output, [given]), target)
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
 def test_floats_become_16_bits_and_back(target: str) -> None:
     array = np.array([0, -0.0, 1e9, -1e9, np.inf, -np.inf, 0.05, -0.15, 3.7, *np.linspace(-900, 900, 77)])
     build = LayerBuilder(0)
@@ -204,7 +213,7 @@ def of_all_bytes(name: str, kind: nd.OperandType, scales: Sequence[float], seed:
         build.operand(kind, shape, scale=scale, zero_point=int(build.rng.integers(low, low + 256)))
         for shape, scale in zip(((256, 1), (256,), (256, 256)), scales, strict=True)
     )
-    activation = [] if "SQUARED" in name else [build.scalar(int(build.rng.integers(0, 4)))]
+    activation = [] if "SQUARED" in name or "PRELU" in name else [build.scalar(int(build.rng.integers(0, 4)))]
     return build.model(nd.OperationType[name], [one, other, *activation], output, [one, other])
 
 
@@ -213,7 +222,7 @@ def of_all_bytes(name: str, kind: nd.OperandType, scales: Sequence[float], seed:
 def test_all_pairs_of_bytes_with_any_scales(target: str, kind: nd.OperandType) -> None:
     rng = np.random.default_rng(5)
     pairs = [np.arange(256, dtype=np.uint8).view(kind.dtype).reshape(shape) for shape in ((256, 1), (256,))]
-    names = ("TFLITE_ADD", "TFLITE_SUB", "TFLITE_MUL", "TFLITE_SQUARED_DIFFERENCE")
+    names = ("TFLITE_ADD", "TFLITE_SUB", "TFLITE_MUL", "TFLITE_SQUARED_DIFFERENCE", "PRELU")
     # Sums of equal scales are between two results in half of all pairs.
     scales = [(1.0, 1.0, 1.0), (1.0, 1.0, 2.0), (0.5, 1.0, 1.0), (1.0, 1e-7, 1.0), (1e-9, 1.0, 0.3)]
     scales += [(1e-6, 1e-6, 1.0), (1.0, 1.0, 0.001)]
