@@ -71,7 +71,7 @@ def ended(process: "subprocess.Popen[str]") -> tuple[str, str]:
     """Ends a program and the processes that it has started; returns their output."""
     os.killpg(process.pid, signal.SIGTERM)
     try:
-        return process.communicate(timeout=30)
+        return process.communicate(timeout=120)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         return process.communicate()

@@ -46,7 +46,7 @@ def test_another_user_with_groups() -> None:
         connection, _ = listener.accept()
         with connection:
             peer = peer_of(connection)
-        out, _ = client.communicate(timeout=30)
+        out, _ = client.communicate(timeout=120)
     assert (peer.process, peer.user) == (int(out), 1100)
     assert peer.groups == {1200, 1201, 1202}
 

@@ -62,7 +62,7 @@ def test_a_daemon_is_a_device(tmp_path: Path) -> None:
 def test_a_signal_ends_it_and_nothing_stays_behind(tmp_path: Path, number: signal.Signals) -> None:
     with serving("cpu", "--listen", f"unix://{tmp_path}/d.sock", folder=tmp_path) as (process, _):
         process.send_signal(number)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=120)
         assert process.returncode == 0
         assert out == err == ""
         assert list(tmp_path.iterdir()) == []
@@ -102,7 +102,7 @@ def test_verbose_logs_to_stderr(tmp_path: Path) -> None:
     assert "INFO" in first
     assert any("serving cpu on" in line for line in lines)
     assert process.stdout.read() == ""
-    assert process.wait(timeout=30) == 0
+    assert process.wait(timeout=120) == 0
 
 
 @sweep(
