@@ -101,7 +101,7 @@ class Side:
 
     def __init__(self, address: str) -> None:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.socket.settimeout(10)
+        self.socket.settimeout(60)
         self.socket.connect(address.removeprefix("unix://") + ".memory")
         greeting = self.socket.recv(1024)
         assert greeting.startswith(GREETING)

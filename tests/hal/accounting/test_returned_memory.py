@@ -103,7 +103,7 @@ def test_a_memory_that_is_written_wrongly(server: DeviceServer) -> None:
     write: Any = stream.channel.stream_unary(f"/{SERVICE}/WriteMemory")
     parts = stream.parts(1, device_pb2.WriteMemoryRequest(size_bytes=1))
     with pytest.raises(grpc.RpcError, match="has no content; a chunk is expected"):
-        write(parts, metadata=stream.metadata, timeout=10)
+        write(parts, metadata=stream.metadata, timeout=60)
     all_is_back(server)
     stream.close()
 
@@ -113,7 +113,7 @@ def test_a_memory_that_was_half_read(server: DeviceServer) -> None:
     write: Any = stream.channel.stream_unary(f"/{SERVICE}/WriteMemory")
     stream.may_end.set()
     token = device_pb2.WriteMemoryReply.FromString(
-        write(stream.parts(25), metadata=stream.metadata, timeout=10)
+        write(stream.parts(25), metadata=stream.metadata, timeout=60)
     ).memory
     read: Any = stream.channel.unary_stream(f"/{SERVICE}/ReadMemory")
     reply = read(device_pb2.ReadMemoryRequest(memory=token).SerializeToString(), metadata=stream.metadata)
@@ -192,7 +192,7 @@ def test_clients_that_go_while_they_execute(server: DeviceServer, device: Adding
         for thread in threads:
             thread.start()
         prepared.execute_fenced(shared_request(SharedMemory.create(4 * MIB)), (), ExecuteOptions())
-        assert began.acquire(timeout=5)
+        assert began.acquire(timeout=60)
         assert used(server)[0] >= 4 * MIB
     all_is_back(server)
     for thread in threads:

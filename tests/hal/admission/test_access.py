@@ -117,11 +117,11 @@ def test_who_shows_the_token_is_served(daemon: Daemon) -> None:
         assert status_of(address, method, metadata) is not grpc.StatusCode.UNAUTHENTICATED, method
     with grpc.insecure_channel(address.numeric.target) as channel:
         check = health_pb2_grpc.HealthStub(channel).Check
-        reply = check(health_pb2.HealthCheckRequest(), metadata=metadata, timeout=10)
+        reply = check(health_pb2.HealthCheckRequest(), metadata=metadata, timeout=60)
         assert reply.status == health_pb2.HealthCheckResponse.SERVING
         questions = iter([reflection_pb2.ServerReflectionRequest(list_services="")])
         ask = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo
-        assert len(list(ask(questions, metadata=metadata, timeout=10))) == 1
+        assert len(list(ask(questions, metadata=metadata, timeout=60))) == 1
 
 
 def test_the_token_is_private_and_another_one_each_time(runtime: Path) -> None:
@@ -309,7 +309,7 @@ def test_another_user_of_this_machine_gets_nothing(runtime: Path, tmp_path: Path
         "import os, sys, grpc\n"
         "def call(target, method):\n"
         "    try:\n"
-        "        grpc.insecure_channel(target).unary_unary(method)(b'', timeout=10); return 'served ' + method\n"
+        "        grpc.insecure_channel(target).unary_unary(method)(b'', timeout=60); return 'served ' + method\n"
         "    except grpc.RpcError as error:\n"
         "        return error.code().name\n"
         "call('unix:none', '/x')  # imports what another user may not read\n"

@@ -174,13 +174,13 @@ def test_who_waits_can_give_up(server: DeviceServer, device: AddingDevice) -> No
 
     def wait(*_: Any) -> None:
         started.set()
-        end.wait(10)
+        end.wait(60)
 
     device.on_prepare = wait
     model = addition(np.full(6, 3.0))
     with ThreadPoolExecutor(1) as pool:
         future = pool.submit(first.prepare_model, model, NOW)
-        assert started.wait(10)
+        assert started.wait(60)
         with pytest.raises(MissedDeadlineTransient):
             second.prepare_model(model, PrepareOptions(deadline_s=time.monotonic() + 0.3))
         shared = server.handler.models._shared

@@ -33,7 +33,7 @@ def test_pieces_are_done_in_order_one_at_a_time() -> None:
 
     for number in range(10):
         assert worker.submit(lambda _, number=number: work(number)) is not None  # type: ignore[misc]
-    assert done.wait(10)
+    assert done.wait(60)
     assert found == [(number, 1) for number in range(10)]
     worker.close()
 
@@ -46,7 +46,7 @@ def test_failures_do_not_stop_the_others() -> None:
 
     worker.submit(fail)
     worker.submit(lambda _: done.set())
-    assert done.wait(10)
+    assert done.wait(60)
     worker.close()
 
 
@@ -57,7 +57,7 @@ def test_work_without_a_thread_is_left_out(monkeypatch: pytest.MonkeyPatch) -> N
         assert worker.submit(lambda _: pytest.fail("it was left out")) is None
     monkeypatch.undo()
     assert worker.submit(lambda _: done.set()) is not None
-    assert done.wait(10)
+    assert done.wait(60)
     worker.close()
 
 
@@ -65,7 +65,7 @@ def test_too_much_work_is_refused() -> None:
     worker, go = BackgroundWorker(), threading.Event()
 
     def work(_: Cancellation) -> None:
-        go.wait(10)
+        go.wait(60)
 
     accepted = [worker.submit(work) for _ in range(40)]
     assert 16 <= sum(each is not None for each in accepted) <= 17
@@ -79,10 +79,10 @@ def test_cancelled_work_is_not_begun() -> None:
 
     def first(_: Cancellation) -> None:
         begun.set()
-        go.wait(10)
+        go.wait(60)
 
     worker.submit(first)
-    assert begun.wait(10)
+    assert begun.wait(60)
     found: list[str] = []
     cancelled = worker.submit(lambda _: found.append("cancelled"))
     assert cancelled is not None
@@ -91,7 +91,7 @@ def test_cancelled_work_is_not_begun() -> None:
     assert not cancelled.is_ongoing
     worker.submit(lambda _: done.set())
     go.set()
-    assert done.wait(10)
+    assert done.wait(60)
     assert found == []
     worker.close()
 
@@ -102,10 +102,10 @@ def test_closing_cancels_what_runs() -> None:
     def work(cancellation: Cancellation) -> None:
         cancellation.call_on_cancel(seen.set)
         begun.set()
-        seen.wait(10)
+        seen.wait(60)
 
     worker.submit(work)
-    assert begun.wait(10)
+    assert begun.wait(60)
     worker.close()
     assert seen.is_set()
 
@@ -116,10 +116,10 @@ def test_closing_cancels_what_waits() -> None:
     def work(cancellation: Cancellation) -> None:
         cancellation.call_on_cancel(go.set)
         begun.set()
-        go.wait(10)
+        go.wait(60)
 
     worker.submit(work)
-    assert begun.wait(10)
+    assert begun.wait(60)
     waiting = worker.submit(lambda _: pytest.fail("the worker is closed"))
     assert waiting is not None
     worker.close()
@@ -131,7 +131,7 @@ def test_calls_give_way_until_the_work_has_ended(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(turns, "give_way", given.append)
 
     def fail(_: Cancellation) -> None:
-        go.wait(10)
+        go.wait(60)
         raise ValueError("no")
 
     submitted = worker.submit(fail)
@@ -192,10 +192,10 @@ def test_an_idle_worker_keeps_nothing_of_cancelled_work_alive() -> None:
 
     def first(_: Cancellation) -> None:
         begun.set()
-        go.wait(10)
+        go.wait(60)
 
     worker.submit(first)
-    assert begun.wait(10)
+    assert begun.wait(60)
     submitted, reference = worker.submit(kept.work), weakref.ref(kept)
     assert submitted is not None
     submitted.cancel()
@@ -220,7 +220,7 @@ def test_closing_cancels_what_the_thread_has_just_taken() -> None:
     taken, worker._pieces = threading.Event(), Pieces()
     submitted = worker.submit(lambda _: pytest.fail("the worker is closed"))
     assert submitted is not None
-    assert taken.wait(10)
+    assert taken.wait(60)
     worker.close()
     assert not submitted.is_ongoing
 
@@ -234,7 +234,7 @@ def test_a_forked_child_starts_afresh() -> None:
 
     submitted = worker.submit(work)
     assert submitted is not None
-    assert begun.wait(10)
+    assert begun.wait(60)
     assert submitted.is_ongoing
     assert not submitted.is_lost
 
@@ -243,7 +243,7 @@ def test_a_forked_child_starts_afresh() -> None:
         assert not submitted.give_way()
         done = threading.Event()
         assert worker.submit(lambda _: done.set()) is not None
-        assert done.wait(10)
+        assert done.wait(60)
 
     in_child(check)
     go.set()

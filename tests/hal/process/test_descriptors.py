@@ -41,7 +41,7 @@ class Served:
     def newcomer(self) -> tuple[socket.socket, int]:
         """Returns a connection to the side channel, and the code of its greeting."""
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        connection.settimeout(10)
+        connection.settimeout(60)
         connection.connect(f"{self.path}.memory")
         return connection, connection.recv(1024)[8]
 

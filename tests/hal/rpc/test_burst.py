@@ -365,7 +365,7 @@ def test_cancelling(burst: RemoteBurst, device: AddingDevice) -> None:
         assert started.wait(60)
         cancellation.cancel()
         with pytest.raises(Cancelled):
-            run.result(10)
+            run.result(60)
     device.on_execute = lambda *_: None
     assert burst.execute(shared.request, RUN).is_sufficient
     with pytest.raises(Cancelled):
@@ -386,7 +386,7 @@ def test_one_execution_at_a_time(burst: RemoteBurst, device: AddingDevice) -> No
         with pytest.raises(BadState, match="one request at a time"):
             burst.execute(shared.request, RUN)
         proceed.set()
-        assert run.result(10).is_sufficient
+        assert run.result(60).is_sufficient
 
 
 def test_bursts_side_by_side(remote: RemoteDevice) -> None:
@@ -418,7 +418,7 @@ def test_closing_ends_an_execution_under_way(burst: RemoteBurst, device: AddingD
         assert started.wait(60)
         burst.close()
         with pytest.raises(DeadObject):
-            run.result(10)
+            run.result(60)
         proceed.set()
     burst.close()
 
@@ -450,8 +450,8 @@ def test_a_drain_lets_the_run_under_way_finish(
         drain = pool.submit(server.handler.admission.drain, 30.0, lambda: False)
         wait_until(lambda: "OFFLINE" in str(server.handler.get_status()))
         proceed.set()
-        assert run.result(10).is_sufficient
-        assert drain.result(10)
+        assert run.result(60).is_sufficient
+        assert drain.result(60)
     with pytest.raises(DeadObject, match="about to stop"):
         burst.execute(shared.request, RUN)
 

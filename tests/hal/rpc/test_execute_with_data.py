@@ -129,7 +129,7 @@ def test_cancellation(remote: RemoteDevice, device: AddingDevice, count: int) ->
 
     def wait(*_: Any) -> None:
         started.set()
-        end.wait(10)
+        end.wait(60)
 
     device.on_execute = wait
     cancellation = Cancellation()
@@ -152,7 +152,7 @@ def test_deadlines(remote: RemoteDevice, device: AddingDevice, count: int) -> No
     end = threading.Event()
 
     def wait(*_: Any) -> None:
-        end.wait(10)
+        end.wait(60)
 
     device.on_execute = wait
     with pytest.raises(MissedDeadlineTransient):
@@ -215,7 +215,7 @@ def exchange(
     connection = model.connection
     metadata = (*connection._calls.metadata, *metadata)
     with connection._calls.failures("Execute"):
-        return len(list(connection._stub.ExecuteWithData(iter(messages), metadata=metadata, timeout=10)))
+        return len(list(connection._stub.ExecuteWithData(iter(messages), metadata=metadata, timeout=60)))
 
 
 def message(
@@ -374,7 +374,7 @@ def test_executions_that_can_be_cancelled_go_through_the_call(
     device.on_execute = wait
     with pytest.raises(Cancelled):
         run(model, 4, ExecuteOptions(cancellation=cancellation))
-    assert cancelled.wait(10)
+    assert cancelled.wait(60)
     device.on_execute = lambda *_: None
     run(model, 4, ExecuteOptions(cancellation=Cancellation()))
     (another,) = kept_calls(server).values()

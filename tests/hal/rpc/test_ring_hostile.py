@@ -79,7 +79,7 @@ class Raw:
         assert peer.side is not None
         self.memory = SharedMemory.create(RING_BYTES)
         self.connection, self.theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.connection.settimeout(10)
+        self.connection.settimeout(60)
         self.handle = peer.prepare()
         peer.side.open_ring(self.theirs, self.memory)
         self.ring = RingEnd(self.memory, self.connection, RingSide.CLIENT)

@@ -93,7 +93,7 @@ def test_cancelling(prepared: RemotePreparedModel, device: AddingDevice) -> None
         assert started.wait(60)
         cancellation.cancel()
         with pytest.raises(Cancelled):
-            run.result(10)
+            run.result(60)
     device.on_execute = lambda *_: None
     Caller().run(prepared, 2)
 
@@ -235,7 +235,7 @@ def test_a_cancellation_of_an_earlier_execution_during_a_later_one(
         assert polls < 20
         cancellation.cancel()
         with pytest.raises(Cancelled):
-            result.result(10)
+            result.result(60)
         proceed.set()
     burst.close()
 

@@ -72,7 +72,7 @@ def test_a_fence_whose_holder_made_it_block_never_blocks_another_one(is_full: bo
         os.eventfd_write(descriptor, 2**64 - 2)
     thread = threading.Thread(target=fence.signal, daemon=True)
     thread.start()
-    thread.join(5)
+    thread.join(60)
     was_waiting = thread.is_alive()
     if is_full:
         os.eventfd_read(descriptor)  # which lets it go
@@ -90,7 +90,7 @@ def test_a_holder_that_fills_a_fence_at_the_last_moment_does_not_block_it(
     os.eventfd_write(descriptor, 2**64 - 2)
     thread = threading.Thread(target=fence.signal, daemon=True)
     thread.start()
-    thread.join(5)
+    thread.join(60)
     was_waiting = thread.is_alive()
     os.eventfd_read(descriptor)
     assert not was_waiting

@@ -128,7 +128,7 @@ def test_two_at_the_same_time(remote: nd.Device, device: AddingDevice) -> None:
         assert started.wait(60)
         assert error_code(lambda: second.execution.compute(burst=burst)) == nd.ResultCode.BAD_STATE
         proceed.set()
-        under_way.result(10)
+        under_way.result(60)
         second.execution.compute(burst=burst)
 
 

@@ -40,7 +40,7 @@ class Imposter:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, server: DeviceServer) -> None:
         def configure(_: Connection, connection: socket.socket, ring: SharedMemory, *limits: object) -> None:
             self.connection = connection.dup()
-            self.connection.settimeout(10)
+            self.connection.settimeout(60)
             self.ring = RingEnd(ring, self.connection, RingSide.DAEMON)
 
         monkeypatch.setattr(Connection, "open_ring", configure)

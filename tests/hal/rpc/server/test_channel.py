@@ -269,7 +269,7 @@ def test_huge_pages_are_refused(path: Path) -> None:
 
 def raw_connection(path: Path) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    connection.settimeout(5)
+    connection.settimeout(60)
     connection.connect(str(path))
     assert len(connection.recv(1000)) == 8 + 17
     return connection
@@ -347,7 +347,7 @@ def test_other_users_are_turned_away(sessions: Sessions) -> None:
         # The system call changes this thread alone; the C function would change all.
         assert ctypes.CDLL(None).syscall(SETRESUID, -1, 65534, -1) == 0
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
-            connection.settimeout(5)
+            connection.settimeout(60)
             connection.connect(str(path))
             answers.append(connection.recv(1000))
 

@@ -105,7 +105,7 @@ def test_a_drain_waits_for_calls_and_their_results(
 
     def wait(*_: Any) -> None:
         entered.set()
-        leave.wait(10)
+        leave.wait(60)
 
     device.on_execute = wait
     replies: list[Any] = []
@@ -113,7 +113,7 @@ def test_a_drain_waits_for_calls_and_their_results(
     late = execution(handle, pool(peer.memory(CONSTANT.tobytes())), RESULTS)
     call = threading.Thread(target=lambda: replies.append(peer.call("Execute", message)))
     call.start()
-    assert entered.wait(10)
+    assert entered.wait(60)
     assert not server.handler.admission.drain(0.0, lambda: False)
     assert peer.call("GetStatus", device_pb2.GetStatusRequest()).status == device_pb2.DEVICE_STATUS_OFFLINE
     with pytest.raises(Error, match="about to stop") as caught:

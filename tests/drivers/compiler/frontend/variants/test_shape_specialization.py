@@ -306,7 +306,7 @@ def test_frequent_shapes_are_specialised_in_the_background(monkeypatch: pytest.M
     executed(prepared, 50)
     # The run that prepared the variant is the fifth.
     executed(prepared, 50)
-    assert done.wait(10)
+    assert done.wait(60)
     for _ in range(10):
         executed(prepared, 50)
     (index,) = open_model().main.inputs
@@ -329,7 +329,7 @@ def test_known_shapes_never_wait_for_a_compilation() -> None:
     threads = [threading.Thread(target=executed, args=(prepared, 7)) for _ in range(3)]
     for thread in threads:
         thread.start()
-    assert begun.wait(10)
+    assert begun.wait(60)
     executed(prepared, 5)
     executed(prepared, 6)
     # Executions with the same shapes wait, within their limits.
