@@ -92,7 +92,8 @@ def daemon_process(
 
     Args:
         driver: name of a driver, or `module:factory`; modules under `tests` can be imported.
-        listen: an address; "" lets the daemon choose, None is a UNIX socket in a new directory.
+        listen: an address; "" lets the daemon choose, None is a UNIX socket in a new directory, and
+            127.0.0.1:0 is a port that the kernel gives to nobody meanwhile.
         drain_s: time limit for running calls when the daemon is stopped, in seconds.
         environment: variables in addition to those of this process.
         limits: in the form of `neurald driver --limit`.
