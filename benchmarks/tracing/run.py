@@ -1,6 +1,6 @@
 """Measures what a trace adds to calls of the library.
 
-    PYTHONPATH=src:tests python benchmarks/tracing/run.py [--only TEXT ...] [--rounds 400]
+    PYTHONPATH=src:tests python benchmarks/tracing/run.py [--only TEXT ...] [--rounds 5000]
         [--max-s 170] [--json FILE]
 
 The calls are those of a small model, the digits of `neurald demo`, in this process, by a daemon on
@@ -8,13 +8,16 @@ this host through shared memory, and by one at 127.0.0.1 over gRPC. The less a m
 larger is the share of what is recorded. `--only` selects calls whose names contain one of the
 texts.
 
-All kinds of calls take turns during the whole run, so that slower times of the machine are slower
-times of all. In its turn, a kind is called in pairs of blocks of some milliseconds, one with a
-trace right before or after one without, in an order that changes from pair to pair. The time of a
-block is the median of parts of it, of 100 µs or a call each, so that interruptions do not count.
-What is added is the median of the shares by which the second block of a pair takes longer than the
-first one, and the columns beside it are the ends of its 95 % confidence interval, which assumes
-nothing about how the shares are distributed. Times are medians of blocks.
+Four processes measure one after the other, each with daemons of its own, since where the memory of
+a process lies makes calls of it take some per cent longer or shorter. In each, all kinds of calls
+take turns, so that slower times of the machine are slower times of all. In its turn, a kind is
+called in pairs of blocks of some milliseconds, one with a trace right before or after one without,
+in an order that changes from pair to pair. The time of a block is the median of parts of it, of
+100 µs or a call each, so that interruptions do not count. What is added is the median of the shares
+by which the block with a trace takes longer than the other one of its pair. The columns beside it
+are the ends of its 95 % confidence interval, which assumes nothing about how the shares are
+distributed. Once that is narrower than a per cent in a process, a kind has one turn in eight, and
+leaves the others to those whose times vary more. Times are medians of blocks.
 
 What a trace does at its begin and at its end is not part of the times; nor are the first 200 calls
 of a trace and after it, or those of 20 ms, in which the interpreter specialises code for the
@@ -30,7 +33,9 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -51,14 +56,20 @@ _IMAGE = np.zeros((1, 8, 8, 1), np.uint8)
 _BLOCK_S, _PART_S, _LEAST_PARTS = 0.002, 0.0001, 15
 #: How long a kind of calls has its turn, with a pair at least.
 _TURN_S = 0.03
+#: How many processes measure one after the other.
+_PASSES = 4
 #: How likely the median is outside of its interval.
 _OUTSIDE = 0.05
+#: How wide the interval of a kind is whose turns are fewer, and in how many rounds it has one.
+_NARROW, _ROUNDS_WHEN_NARROW = 0.01, 8
 #: What a trace may add.
 _LIMIT = 0.02
 #: How many calls warm up, and for how long at most.
 _WARM_UP, _WARM_UP_S = 200, 0.02
 
 Call = Callable[[], object]
+#: `Calls.without` and `Calls.added`.
+Shares = tuple[list[float], list[float]]
 
 
 def bound(compilation: nd.Compilation, *, reusable: bool) -> nd.Execution:
@@ -120,6 +131,12 @@ class Calls:
         each_us = per_call(call, _LEAST_PARTS)
         self._in_part = max(1, round(_PART_S * 1e6 / each_us))
         self._parts = max(_LEAST_PARTS, round(_BLOCK_S * 1e6 / each_us / self._in_part))
+
+    @property
+    def is_settled(self) -> bool:
+        """True if what is added is known well."""
+        least, most = median_interval(self.added)
+        return len(self.added) >= _LEAST_PARTS and most - least < _NARROW
 
     def measure_pair(self) -> None:
         """Measures a block without a trace and one with a trace."""
@@ -201,13 +218,15 @@ def measure(kinds: Sequence[Calls], rounds: int, end_s: float) -> None:
 
     Args:
         kinds: the kinds, each of which has a pair at least.
-        rounds: how many turns each has.
+        rounds: how many turns each has at most.
         end_s: when no further round begins, on the clock of `time.monotonic()`.
     """
     for number in range(rounds):
         if number and time.monotonic() > end_s:
             return
         for calls in kinds:
+            if number % _ROUNDS_WHEN_NARROW and calls.is_settled:
+                continue
             turn_end_s = time.monotonic() + _TURN_S
             calls.measure_pair()
             while time.monotonic() < turn_end_s:
@@ -248,19 +267,15 @@ def table_of(rows: Sequence[Sequence[Cell]]) -> Table:
     return Table(title="What a trace adds", columns=columns, rows=rows)
 
 
-def main() -> None:
-    """Prints the figures, and writes them to a file."""
+def one_pass(only: Sequence[str], rounds: int, end_s: float) -> Mapping[str, Shares]:
+    """Measures kinds of calls with daemons of their own; returns what `Calls` found, by names.
+
+    Args:
+        only: names of kinds of calls, or parts of names; all kinds without any.
+        rounds, end_s: see `measure`.
+    """
     from support.daemon.processes import running_daemon
 
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--only", nargs="+", default=[], metavar="TEXT", help="names of calls, or parts of names"
-    )
-    parser.add_argument("--rounds", type=int, default=400, help="how many turns a kind has at most")
-    parser.add_argument("--max-s", type=float, default=170.0, help="about how long all take")
-    parser.add_argument("--json", type=Path)
-    arguments = parser.parse_args()
-    began = time.monotonic()
     with ExitStack() as stack:
         here = nd.connect(stack.enter_context(running_daemon()))
         there = nd.connect(stack.enter_context(running_daemon(listen="127.0.0.1:0")))
@@ -270,14 +285,37 @@ def main() -> None:
             **device_calls("daemon", here),
             **device_calls("gRPC", there),
         }
-        kinds = [Calls(name, calls[name]) for name in selected(calls, str, arguments.only, "--only")]
-        measure(kinds, arguments.rounds, began + arguments.max_s)
-    rows = [row(each.name, each.without, each.added) for each in kinds]
+        kinds = [Calls(name, calls[name]) for name in selected(calls, str, only, "--only")]
+        measure(kinds, rounds, end_s)
+    return {each.name: (each.without, each.added) for each in kinds}
+
+
+def main() -> None:
+    """Prints the figures, and writes them to a file."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--only", nargs="+", default=[], metavar="TEXT", help="names of calls, or parts of names"
+    )
+    parser.add_argument("--rounds", type=int, default=5000, help="how many turns a kind has in a pass")
+    parser.add_argument("--max-s", type=float, default=170.0, help="about how long all take")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    end_s = time.monotonic() + arguments.max_s
+    found: dict[str, Shares] = {}
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn"), max_tasks_per_child=1) as processes:
+        for left in range(_PASSES, 0, -1):
+            now_s = time.monotonic()
+            until_s = now_s + (end_s - now_s) / left
+            passed = processes.submit(one_pass, arguments.only, arguments.rounds, until_s).result()
+            for name, shares in passed.items():
+                for all_of_one, more in zip(found.setdefault(name, ([], [])), shares, strict=True):
+                    all_of_one.extend(more)
+    rows = [row(name, *shares) for name, shares in found.items()]
     print(f"{'call':34s} without µs  with µs    added  interval        pairs")  # noqa: T201
-    for each, (name, without, with_trace, added, least, most, _) in zip(kinds, rows, strict=True):
+    for name, without, with_trace, added, least, most, _ in rows:
         print(  # noqa: T201
             f"{name:34s} {without:10.2f} {with_trace:8.2f} {added:+7.2f} % {least:+6.2f} to {most:+5.2f} %"
-            f" {len(each.added):5d}"
+            f" {len(found[str(name)][1]):5d}"
         )
     if arguments.json:
         write_run(arguments.json, "What traces add to calls", __doc__, [table_of(rows)])

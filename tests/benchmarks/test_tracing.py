@@ -73,6 +73,24 @@ def test_kinds_of_calls_are_measured_in_turns(import_benchmark: Callable[..., An
     assert all(len(each.added) > count for each, count in zip(kinds, before, strict=True))
 
 
+def test_kinds_that_are_known_well_leave_turns_to_others(
+    import_benchmark: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = import_benchmark("run", "tracing")
+    monkeypatch.setattr(run, "_TURN_S", 0.0)
+
+    def kind(shares: list[float]) -> Any:
+        calls = run.Calls("calls", lambda: None)
+        following = itertools.cycle(shares)
+        monkeypatch.setattr(calls, "measure_pair", lambda: calls.added.append(next(following)))
+        return calls
+
+    steady, varying = kind([0.01, 0.011]), kind([0.01, 0.03])
+    run.measure([steady, varying], rounds=95, end_s=time.monotonic() + 60)
+    assert len(varying.added) == 95
+    assert len(steady.added) == 15 + 80 // 8
+
+
 @pytest.mark.timed
 def test_a_trace_is_found_to_add_what_it_adds(
     import_benchmark: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
