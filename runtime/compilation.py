@@ -37,6 +37,7 @@ from neurald.runtime.plan.status import CompilationStatus, StepTier
 if TYPE_CHECKING:
     # Imported on demand: a model that runs in one call of its device needs none of these.
     from neurald.runtime.execution.burst import Burst
+    from neurald.runtime.execution.execution import Execution
     from neurald.runtime.execution.measurement.receipt import ExecutionReceipt
     from neurald.runtime.execution.profile import StepProfile
     from neurald.runtime.execution.trials.plan_guard import PlanGuard
@@ -377,12 +378,27 @@ class Compilation(Unpicklable):
         Args:
             arrays: one for each input, as for `run`.
         """
+        outputs, execution = self._executed(arrays, wants_receipt=True)
+        return outputs, execution.receipt
+
+    def run_endless_loops(self, *arrays: Any) -> list[Array]:
+        """Runs the model once like `run`, without a limit for the time of its loops.
+
+        Only neurald itself calls this.
+
+        Args:
+            arrays: one for each input, as for `run`.
+        """
+        outputs, _ = self._executed(arrays, allows_endless_loops=True)
+        return outputs
+
+    def _executed(self, arrays: Sequence[Any], **settings: bool) -> "tuple[list[Array], Execution]":
+        """Runs the model once by an execution with other settings; see `compute_arrays`."""
         from neurald.runtime.execution.array_computation import compute_arrays  # slow to import
 
         inputs = self._inputs.converted(arrays)
         shapes = self._shapes.of_outputs(self, shapes_of(inputs))
-        outputs, execution = compute_arrays(self, inputs, shapes, wants_receipt=True)
-        return outputs, execution.receipt
+        return compute_arrays(self, inputs, shapes, **settings)
 
     def run(self, *arrays: Any) -> list[Array]:
         """Runs the model once.

@@ -13,7 +13,8 @@ from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.deadline import deadline_in
 
-#: How many seconds a WHILE may run, unless the execution sets another limit, and the longest limit.
+#: How many seconds a WHILE may run, unless the execution sets another limit, and the longest limit
+#: that applications and clients of a daemon can set.
 DEFAULT_LOOP_TIMEOUT_S = 2.0
 MAX_LOOP_TIMEOUT_S = 15.0
 
@@ -35,7 +36,8 @@ class ExecuteOptions(Struct, frozen=True, kw_only=True):
     Attributes:
         measure: report `ExecutionResult.timing`.
         deadline_s: the deadline on the clock of `time.monotonic()`; None for no limit.
-        loop_timeout_s: how long one WHILE operation may run.
+        loop_timeout_s: how long one WHILE operation may run; infinity for no limit, as LiteRT has
+            none.
         cancellation: checked between operations and inside long ones; None if it cannot be
             cancelled.
         attributes: values of execution attributes of extensions, all of which the device declares.

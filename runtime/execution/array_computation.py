@@ -23,6 +23,7 @@ def compute_arrays(
     shapes: Sequence[Dimensions],
     *,
     wants_receipt: bool = False,
+    allows_endless_loops: bool = False,
 ) -> tuple[list[Array], Execution]:
     """Computes the outputs.
 
@@ -31,6 +32,7 @@ def compute_arrays(
         inputs: one array for each, of its type; None for one that is omitted.
         shapes: the expected shapes of the outputs, as far as they are known.
         wants_receipt: whether the execution keeps a receipt.
+        allows_endless_loops: see `ExecutionPreparation.allow_endless_loops`.
 
     Returns:
         The outputs with their actual shapes, and the completed execution.
@@ -44,6 +46,8 @@ def compute_arrays(
         execution = Execution(compilation)
         if wants_receipt:
             execution.enable_receipt()
+        if allows_endless_loops:
+            execution.allow_endless_loops()
         for position, array in enumerate(inputs):
             execution.set_input(position, array)
         for position, array in enumerate(outputs):

@@ -4,6 +4,7 @@ An execution is in one of three states: preparation, computation or completed. B
 can be changed only in preparation. A rejected call changes nothing.
 """
 
+import math
 from enum import Enum, auto
 
 from neurald.hal.api_arguments import flag, number, time_limit
@@ -214,6 +215,19 @@ class ExecutionPreparation(Unpicklable):
         with self._lock:
             self._require_preparation()
             self._settings.loop_timeout_s = min(limit, MAX_LOOP_TIMEOUT_S)
+
+    def allow_endless_loops(self) -> None:
+        """Lets WHILE operations of in-process devices take any time, as in LiteRT.
+
+        Only neurald itself calls this. A daemon still ends loops after the maximum of
+        `set_loop_timeout`.
+
+        Raises:
+            BadState: the execution has started.
+        """
+        with self._lock:
+            self._require_preparation()
+            self._settings.loop_timeout_s = math.inf
 
     def add_extension_attribute(self, extension: str, attribute: int, value: bytes) -> None:
         """Sets an attribute of a vendor's extension for all computations of this execution.

@@ -23,7 +23,7 @@ from neurald.drivers.cpu.target.kernel_calls import KernelCall
 from neurald.drivers.cpu.target.routine import ALIGNMENT
 from neurald.drivers.cpu.target.step_sizes import StepSizes
 from neurald.hal.accounting.account import reserve
-from neurald.hal.device import DEFAULT_LOOP_TIMEOUT_S, MAX_LOOP_TIMEOUT_S, KernelTime
+from neurald.hal.device import DEFAULT_LOOP_TIMEOUT_S, KernelTime
 from neurald.hal.errors import (
     MissedDeadlineTransient,
     OutOfMemory,
@@ -37,7 +37,7 @@ from neurald.hal.memory.private_memory import aligned_zeros, buffer_address
 from neurald.hal.process.exit import stop_at_exit
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.sync.cancellation import NEVER_CANCELLED, Cancellation
-from neurald.hal.sync.deadline import nanoseconds
+from neurald.hal.sync.deadline import NEVER_S, nanoseconds
 from neurald.hal.sync.lending_pool import LendingPool
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ class NativeModel:
             limits = (
                 (cancellation or NEVER_CANCELLED).address,
                 0 if deadline_s is None else nanoseconds(deadline_s),
-                nanoseconds(min(loop_timeout_s, MAX_LOOP_TIMEOUT_S)),
+                nanoseconds(min(loop_timeout_s, NEVER_S)),
             )
             if isinstance(instance, Instance):
                 stopped = instance.run(cast("ArgumentBinding", binding), *limits)

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from neurald.hal.device import MAX_LOOP_TIMEOUT_S
 from neurald.hal.errors import MissedDeadlineTransient, OpFailed
 from neurald.hal.model.elements import stored_array
 from neurald.hal.model.types import OperandType
@@ -46,7 +45,7 @@ class Loops:
 
     def __init__(self, temporaries: Temporaries, loop_timeout_s: float) -> None:
         self._temporaries = temporaries
-        self._loop_timeout_s = min(loop_timeout_s, MAX_LOOP_TIMEOUT_S)
+        self._loop_timeout_s = loop_timeout_s
         self._running: dict[int, _Loop] = {}
 
     def advance(self, position: int, step: WhileStep) -> int:

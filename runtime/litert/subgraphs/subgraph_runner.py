@@ -6,7 +6,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from neurald.hal.errors import BadData, Error
+from neurald.hal.errors import BadData, Error, MissedDeadlineTransient
 from neurald.hal.model.strings import as_strings, decode_strings
 from neurald.runtime.compilation import Compilation
 from neurald.runtime.litert.arguments import integer
@@ -75,6 +75,8 @@ class SubgraphRunner:
         #: Number of runs, and whether the inputs still have the values of the last one.
         self.run_count = 0
         self._is_current = False
+        #: Whether a loop has run longer than usual executions allow.
+        self._has_long_loops = False
 
     @property
     def inputs(self) -> tuple[int, ...]:
@@ -351,7 +353,7 @@ class SubgraphRunner:
             own = [variable for variable in entry.model.state if variable.name in names]
             prepared.compilation.state.begin_with(own)
         try:
-            results = prepared.compilation.run(*[self._values[index] for index in entry.inputs])
+            results = self._run(prepared.compilation, [self._values[index] for index in entry.inputs])
         except Error as error:
             raise RuntimeError(str(error)) from error
         for index, result in zip(entry.outputs, results, strict=True):
@@ -359,6 +361,16 @@ class SubgraphRunner:
                 self._values[index] = result
         self.run_count += 1
         self._is_current = True
+
+    def _run(self, compilation: Compilation, inputs: Sequence[Array]) -> list[Array]:
+        """Runs the model. Unlike Android's, LiteRT's loops may take any time."""
+        if not self._has_long_loops:
+            try:
+                return compilation.run(*inputs)
+            except MissedDeadlineTransient:
+                # The fastest ways to run a model have the default limit.
+                self._has_long_loops = True
+        return compilation.run_endless_loops(*inputs)
 
     def can_recompute(self, index: int) -> bool:
         """Returns True if another run would have the value that a result inside of the model had.

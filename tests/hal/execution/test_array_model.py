@@ -1,5 +1,6 @@
 """The helper for drivers: requests become arrays, and arrays become outputs."""
 
+import math
 import time
 from collections.abc import Sequence
 
@@ -74,7 +75,7 @@ def test_limits() -> None:
     ExecutionLimits(ExecuteOptions(deadline_s=time.monotonic() + 60, cancellation=Cancellation())).check(
         "here"
     )
-    assert ExecutionLimits(ExecuteOptions(loop_timeout_s=1000)).loop_deadline_s() < time.monotonic() + 16
+    assert ExecutionLimits(ExecuteOptions(loop_timeout_s=math.inf)).loop_deadline_s() == math.inf
     target = np.zeros((2, 3), np.float32)
     with pytest.raises(MissedDeadlinePersistent):
         returning(ONES).execute(request(ONES, target), ExecuteOptions(deadline_s=0.0))

@@ -9,10 +9,22 @@ import numpy as np
 import pytest
 from support.tflite.builder import TfliteModel
 from support.tflite.litert_files import composite, counter, sums, texts, two_signatures
-from support.tflite.resources import constant
+from support.tflite.resources import (
+    assign,
+    constant,
+    counts_up_to,
+    initialise,
+    loop,
+    plus,
+    read,
+    stepped,
+    variable,
+)
 
+from neurald.drivers.cpu.native.instances import instance
 from neurald.litert import Interpreter, InterpreterWithCustomOps, OpResolverType, load_delegate
 from neurald.runtime.compilation import Compilation
+from neurald.runtime.execution import execution_settings
 from neurald.runtime.litert.interpreter import metrics
 
 X = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
@@ -324,6 +336,29 @@ def test_variables_have_no_values_before_allocation() -> None:
         interpreter.reset_all_variables()
     interpreter.allocate_tensors()
     interpreter.reset_all_variables()
+
+
+def test_loops_may_take_any_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(instance, "LOOP_TIMEOUT_NS", 1_000)
+    monkeypatch.setattr(execution_settings, "DEFAULT_LOOP_TIMEOUT_S", 1e-6)
+    file = TfliteModel()
+    main, condition, body = file.subgraph(), counts_up_to(file, 300_000), file.subgraph()
+    count, after = stepped(body)
+    body.inputs, body.outputs = (count,), (after,)
+    first, total = main.tensor((), "INT32"), main.tensor((), "INT32")
+    loop(main, (first,), (total,), file.graphs.index(condition), file.graphs.index(body))
+    initialise(file, main, runs=np.zeros(1, np.float32))
+    handle = variable(main, "runs")
+    runs = plus(main, read(main, handle, 1), constant(main, [1.0]), 1)
+    assign(main, handle, runs)
+    main.inputs, main.outputs = (first,), (total, runs)
+    interpreter = opened(file)
+    interpreter.allocate_tensors()
+    for run, start in enumerate((299_999, 299_998, 0, 1), 1):
+        interpreter.set_tensor(first, np.array(start, np.int32))
+        interpreter.invoke()
+        assert interpreter.get_tensor(total) == 300_000
+        assert interpreter.get_tensor(runs) == run
 
 
 def test_strings_keep_all_bytes() -> None:
