@@ -121,6 +121,16 @@ _LIMITS = sorted(
 
 
 @pytest.fixture
+def tmp_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a new folder with a short path, since that of a socket has at most 100 bytes.
+
+    pytest would name it after the test, and its length would depend on how many tests with that
+    name the same process has run before.
+    """
+    return tmp_path_factory.mktemp("t")
+
+
+@pytest.fixture
 def traffic(monkeypatch: pytest.MonkeyPatch) -> "Traffic":
     """Counts the messages of clients in this process from now on."""
     from support.daemon.traffic import Traffic
