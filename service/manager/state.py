@@ -160,7 +160,6 @@ class ServiceStatus(msgspec.Struct, frozen=True, kw_only=True):
         addresses: where it listens, by protocol.
         is_ready: whether all models that must be there can be run now.
         models: the models that it serves.
-        choices: whether clients want a model, for each that they have loaded or unloaded.
         failure: why it could not start; empty if it could.
     """
 
@@ -168,7 +167,6 @@ class ServiceStatus(msgspec.Struct, frozen=True, kw_only=True):
     addresses: dict[str, str] = {}
     is_ready: bool = False
     models: tuple[ModelStatus, ...] = ()
-    choices: dict[str, bool] = {}
     failure: str = ""
 
 

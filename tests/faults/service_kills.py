@@ -45,7 +45,8 @@ _PAUSE_S: Final = 0.3
 _LOOK_S: Final = 0.2
 
 
-def _status(managed: Managed) -> ServiceStatus:
+def service_status(managed: Managed) -> ServiceStatus:
+    """Returns the status of the service that a manager supervises."""
     return managed.manager_status().service or ServiceStatus(process=None)
 
 
@@ -58,13 +59,13 @@ def served(folder: Path) -> Iterator[Managed]:
     addresses = ("--grpc", f"127.0.0.1:{free_port()}", "--http", f"127.0.0.1:{free_port()}")
     options = ("--repository", str(folder / "models"), "--allow-client-shm")
     with Managed(folder, *addresses, *options) as managed:
-        wait_until(lambda: _status(managed).is_ready)
+        wait_until(lambda: service_status(managed).is_ready)
         yield managed
 
 
 def ways_of(managed: Managed) -> dict[str, Way]:
     """Returns the ways to ask the service; see `ways`."""
-    addresses = _status(managed).addresses
+    addresses = service_status(managed).addresses
     socket_path = managed.directory / SERVICE_SOCKET
     return ways(addresses["grpc"], addresses["http"], socket_path, "same", example())
 
@@ -76,7 +77,7 @@ def _reviving(managed: Managed) -> Iterator[None]:
 
     def revive() -> None:
         while not done.wait(_LOOK_S):
-            status = _status(managed)
+            status = service_status(managed)
             if any("times within" in model.reason for model in status.models):
                 with (
                     contextlib.suppress(InferenceServerException),
@@ -102,8 +103,8 @@ def strike(managed: Managed, kind: str, fault: signal.Signals, number: int = 0) 
         fault: the signal.
         number: of the worker.
     """
-    wait_until(lambda: _status(managed).is_ready)
-    status = _status(managed)
+    wait_until(lambda: service_status(managed).is_ready)
+    status = service_status(managed)
     workers = status.models[0].processes
     process = status.process if kind == "front end" else workers[number % len(workers)]
     assert process is not None

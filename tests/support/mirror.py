@@ -575,6 +575,8 @@ COVERED_BY: Mapping[str, str] = {
     "service/inference/server/http/request_head.py": "tests/service/inference/server/http/test_http_app.py",
     "service/inference/server/calls/calls.py": "tests/service/inference/server/grpc/test_grpc_service.py",
     "service/inference/server/http/metrics.py": "tests/service/inference/server/http/test_http_app.py",
+    "service/inference/server/client_choices.py": "tests/service/inference/server/test_supervision.py",
+    "service/inference/server/front_end_report.py": "tests/service/inference/server/test_supervision.py",
     "service/inference/server/program.py": "tests/service/inference/server/test_front_end.py",
     "service/inference/server/regions/region_calls.py": "tests/service/inference/server/grpc/test_grpc_service.py",
     "service/inference/server/settings.py": "tests/service/inference/server/test_front_end.py",

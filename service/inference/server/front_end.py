@@ -34,6 +34,8 @@ from neurald.service.inference.server.admission.request_budget import RequestBud
 from neurald.service.inference.server.admission.restrictions import Restrictions
 from neurald.service.inference.server.calls.calls import Calls
 from neurald.service.inference.server.calls.log_settings import LogSettings
+from neurald.service.inference.server.client_choices import ClientChoices
+from neurald.service.inference.server.front_end_report import FrontEndReport
 from neurald.service.inference.server.grpc.grpc_server import GrpcServer, connection_limits
 from neurald.service.inference.server.grpc.grpc_service import GRPC_HEADER_PREFIX, V2Service
 from neurald.service.inference.server.grpc.health import ReadinessHealth
@@ -43,6 +45,7 @@ from neurald.service.inference.server.regions.region_calls import RegionCalls
 from neurald.service.inference.server.regions.shared_memory import SharedMemoryRegions
 from neurald.service.inference.server.settings import ServiceSettings
 from neurald.service.inference.server.started_threads import started_threads
+from neurald.service.inference.server.tracing.trace_settings import TraceSettings
 from neurald.service.inference.server.tracing.traces import RequestTraces
 from neurald.service.manager.state import ServiceStatus
 from neurald.service.sandbox.temporary_directory import remove_abandoned
@@ -87,11 +90,12 @@ class FrontEnd:
         """Makes `run` return when running requests have ended."""
         self._stops.set()
 
-    async def run(self, report: Callable[[ServiceStatus], None]) -> None:
+    async def run(self, report: Callable[[FrontEndReport], None]) -> None:
         """Serves until `stop` is called.
 
         Args:
-            report: the function that is called whenever the state of the service has changed.
+            report: the function that is called whenever the state of the service has changed, or
+                what clients have chosen.
 
         Raises:
             Error: it cannot listen, a setting is not valid, or its threads cannot be started.
@@ -107,22 +111,22 @@ class FrontEnd:
             cleanup.callback(repository.close)
             workers = WorkerPool(settings.workers)
             cleanup.callback(workers.close)
-            choices = ModelChoices(settings.choices)
+            models = ModelChoices(settings.choices.models)
             registry = Registry(
                 repository,
                 workers,
                 queue_size=settings.limits.queue,
                 load_s=settings.limits.load_s,
                 given_bytes=settings.limits.total_bytes,
-                choices=choices,
+                choices=models,
             )
             registry.is_starting = True
-            shared = SharedMemoryRegions() if settings.allow_client_shm else None
+            shared = SharedMemoryRegions(settings.choices.regions) if settings.allow_client_shm else None
             if shared is not None:
                 cleanup.callback(shared.close)
-            log_settings = LogSettings()
+            log_settings = LogSettings(settings.choices.log)
             cleanup.callback(log_settings.close)
-            traces = RequestTraces(settings.trace)
+            traces = RequestTraces(settings.trace, settings.choices.traces)
             cleanup.callback(traces.close)
             calls = Calls(registry, shared, traces, log_settings, allow_control=settings.allow_control)
             regions = RegionCalls(shared)
@@ -140,10 +144,16 @@ class FrontEnd:
             polling = RepositoryPolling(registry, repository, settings.load)
             loading = asyncio.create_task(self._load(registry, calls, polling))
             cleanup.callback(loading.cancel)
-            state = partial(self._state, registry, calls, choices)
+
+            def report_choices() -> None:
+                report(FrontEndReport(choices=_choices(models, log_settings, traces.settings, shared)))
+
             # A client that is told that a model was unloaded never sees it come back.
-            choices.report = lambda: report(state())
-            reporting = asyncio.create_task(self._report(state, report, collector))
+            models.report = log_settings.report = traces.settings.report = report_choices
+            if shared is not None:
+                shared.report = report_choices
+            state = partial(self._state, registry, calls)
+            reporting = asyncio.create_task(self._report(state, traces.settings, report, collector))
             cleanup.callback(reporting.cancel)
             with _signals(self.stop):
                 await self._stops.wait()
@@ -164,30 +174,31 @@ class FrontEnd:
             logger.exception("the models cannot be loaded")
             self.stop()
 
-    def _state(self, registry: Registry, calls: Calls, choices: ModelChoices) -> ServiceStatus:
+    def _state(self, registry: Registry, calls: Calls) -> ServiceStatus:
         """Describes the service as it is now."""
         return ServiceStatus(
             process=os.getpid(),
             addresses=dict(self._addresses),
             is_ready=calls.is_ready,
             models=registry.statuses(),
-            choices=choices.current(),
         )
 
     async def _report(
         self,
         state: Callable[[], ServiceStatus],
-        report: Callable[[ServiceStatus], None],
+        traces: TraceSettings,
+        report: Callable[[FrontEndReport], None],
         collector: GarbageCollector,
     ) -> None:
-        """Reports the state whenever it has changed, and collects garbage."""
+        """Reports the state and counts of traces when they have changed, and collects garbage."""
         heap = HeapTrimmer()
         last: ServiceStatus | None = None
         while True:
             status = state()
             if status != last:
-                report(status)
+                report(FrontEndReport(status=status))
                 last = status
+            traces.report_counts()
             collector.collect_if_due()
             heap.trim_if_due()
             await asyncio.sleep(_REPORT_S)
@@ -292,6 +303,18 @@ class FrontEnd:
         await server.start()
         self._addresses["web"] = f"{address.host}:{port}"
         cleanup.push_async_callback(server.stop)
+
+
+def _choices(
+    models: ModelChoices, log: LogSettings, traces: TraceSettings, regions: SharedMemoryRegions | None
+) -> ClientChoices:
+    """Returns what the next front end is given if this one dies."""
+    return ClientChoices(
+        models=models.current(),
+        log=log.changed(),
+        traces=traces.changed(),
+        regions={} if regions is None else regions.choices(),
+    )
 
 
 def checked_address(text: str, settings: ServiceSettings) -> Address:

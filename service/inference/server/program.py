@@ -1,8 +1,8 @@
 """The program of the front end's process, which `neurald serve` starts.
 
 Its settings, which may have a secret, come as one line of JSON on standard input. Whenever its
-state changes, it writes it as one line of JSON to standard output, also why it cannot start. It
-ends with the process that started it.
+state changes, or what clients have chosen, it writes it as one line of JSON to standard output,
+also why it cannot start. It ends with the process that started it.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ from neurald.hal.errors import Error
 from neurald.hal.process.descriptors import raise_descriptor_limit
 from neurald.hal.process.memory.heap import keep_freed_memory, use_one_arena
 from neurald.hal.process.parent import die_with
+from neurald.service.inference.server.front_end_report import FrontEndReport
 from neurald.service.inference.server.settings import ServiceSettings
 from neurald.service.logs.setup import start_log
 from neurald.service.manager.state import ServiceStatus
@@ -47,8 +48,8 @@ def main(parent: int) -> int:
     keep_freed_memory()
     from neurald.service.inference.server.front_end import FrontEnd
 
-    def report(status: ServiceStatus) -> None:
-        sys.stdout.buffer.write(msgspec.json.encode(status) + b"\n")
+    def report(found: FrontEndReport) -> None:
+        sys.stdout.buffer.write(msgspec.json.encode(found) + b"\n")
         sys.stdout.flush()
 
     async def run() -> None:
@@ -57,7 +58,7 @@ def main(parent: int) -> int:
     try:
         asyncio.run(run())
     except Error as error:
-        report(ServiceStatus(process=None, failure=str(error)))
+        report(FrontEndReport(status=ServiceStatus(process=None, failure=str(error))))
         return _FAILED
     return 0
 

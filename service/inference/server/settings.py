@@ -3,6 +3,7 @@
 import msgspec
 
 from neurald.service.inference.models.worker_options import WorkerOptions
+from neurald.service.inference.server.client_choices import ClientChoices
 from neurald.service.manager.settings.service_configuration import ServiceLimits, TraceConfiguration
 
 
@@ -16,7 +17,7 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True):
         socket: path of the socket that opens lanes for clients on this host; empty for none.
         repositories: folders of models.
         load: names of the models to load at the start; None for all.
-        choices: whether clients want a model, for each that they have loaded or unloaded before.
+        choices: what clients of the front end before have chosen.
         allow_control: whether clients may load and unload models.
         poll_s: how often models are loaded and unloaded as the repository changes; 0 for never.
         allow_client_shm: whether clients on this host may name shared memory.
@@ -38,7 +39,7 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True):
     socket: str = ""
     repositories: tuple[str, ...] = ()
     load: tuple[str, ...] | None = None
-    choices: dict[str, bool] = {}
+    choices: ClientChoices = ClientChoices()
     allow_control: bool = True
     poll_s: float = 0.0
     allow_client_shm: bool = False

@@ -19,6 +19,7 @@ from neurald.hal.process.orphans import ORPHANS
 from neurald.hal.process.own_program import own_program
 from neurald.hal.records import DECODE_ERRORS
 from neurald.hal.wording import counted
+from neurald.service.inference.server.front_end_report import FrontEndReport
 from neurald.service.inference.server.settings import ServiceSettings
 from neurald.service.logs.setup import notice
 from neurald.service.manager.state import ServiceStatus
@@ -46,6 +47,8 @@ class SupervisedFrontEnd:
         self._process: Process | None = None
         self._pidfd: int | None = None
         self._status = ServiceStatus(process=None)
+        #: What clients have chosen, which the next front end is given.
+        self._choices = settings.choices
         self._watching: asyncio.Task[None] | None = None
         self._was_ready = False
 
@@ -119,7 +122,7 @@ class SupervisedFrontEnd:
                 status = await process.wait()
             ORPHANS.ended(process.pid)
             failure = self._status.failure
-            self._status = ServiceStatus(process=None, choices=self._status.choices, failure=failure)
+            self._status = ServiceStatus(process=None, failure=failure)
             if not listens.done():
                 reason = f": {failure}" if failure else f" (status {status}); its log says why"
                 listens.set_exception(BadState(f"the execution service could not be started{reason}"))
@@ -148,7 +151,7 @@ class SupervisedFrontEnd:
         """Gives the front end its settings, and reads what it says until it says no more."""
         assert process.stdin is not None  # noqa: S101 - it is a pipe
         assert process.stdout is not None  # noqa: S101 - it is a pipe
-        settings = msgspec.structs.replace(self._settings, choices=self._status.choices)
+        settings = msgspec.structs.replace(self._settings, choices=self._choices)
         with contextlib.suppress(ConnectionError):
             process.stdin.write(msgspec.json.encode(settings) + b"\n")
             await process.stdin.drain()
@@ -169,14 +172,13 @@ class SupervisedFrontEnd:
             return b""
 
     def _told(self, line: bytes) -> None:
-        choices = self._status.choices
         try:
-            self._status = from_json(line, ServiceStatus)
-            if self._status.process is None:  # it could not start
-                self._status = msgspec.structs.replace(self._status, choices=choices)
+            report = from_json(line, FrontEndReport)
         except DECODE_ERRORS as error:
             logger.error("the execution service says what is not understood: %s", error)
             return
+        self._choices = report.choices or self._choices
+        self._status = report.status or self._status
         if self._status.is_ready and not self._was_ready:
             places = " and ".join(
                 f"{protocol.upper()} at {address}" for protocol, address in self._status.addresses.items()

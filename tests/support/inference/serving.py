@@ -16,6 +16,8 @@ import pytest
 from support.daemon.processes import python_path
 from support.waiting import wait_until
 
+from neurald.service.inference.server.client_choices import ClientChoices
+from neurald.service.inference.server.front_end_report import FrontEndReport
 from neurald.service.manager.state import ModelStatus, ServiceStatus
 
 pytest.importorskip("httptools", reason="the extra [serve] is not installed")
@@ -40,6 +42,8 @@ class Serving:
         }
         self.folder = str(repository)
         self.lines: list[ServiceStatus] = []
+        #: What clients have chosen, as the service has reported it.
+        self.choices = ClientChoices()
         self.process = subprocess.Popen(
             [sys.executable, "-m", "neurald.service.inference.server.program", str(os.getpid())],
             stdin=subprocess.PIPE,
@@ -55,7 +59,10 @@ class Serving:
     def _read(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            self.lines.append(msgspec.json.decode(line, type=ServiceStatus))
+            report = msgspec.json.decode(line, type=FrontEndReport)
+            if report.status is not None:
+                self.lines.append(report.status)
+            self.choices = report.choices or self.choices
         self.process.stdout.close()
 
     @property

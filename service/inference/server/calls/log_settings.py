@@ -5,11 +5,12 @@ operator's choice. Each change is itself a line of the log.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.tensors import quoted
+from neurald.service.inference.server.client_choices import LogValue
 from neurald.service.logs.choices import NOTICE
 from neurald.service.logs.formatters import TextFormatter
 
@@ -22,24 +23,32 @@ _FILE: Final = "log_file"
 _FORMATS: Final = ("default", "ISO8601")
 _MAX_VERBOSE: Final = 2**31 - 1
 
-Value = bool | int | str
-
 
 class LogSettings(logging.Filter):
-    """Changes what the handlers of the root logger write. Belongs to one event loop."""
+    """Changes what the handlers of the root logger write. Belongs to one event loop.
 
-    def __init__(self) -> None:
+    Args:
+        before: what clients of the front end before have changed.
+
+    Attributes:
+        report: the function that is called when a client has changed something.
+    """
+
+    def __init__(self, before: Mapping[str, LogValue]) -> None:
         super().__init__()
-        self._values: dict[str, Value] = {
+        self._start: dict[str, LogValue] = {
             _FILE: "",
             **dict.fromkeys(_FLAGS, True),
             _VERBOSE: 0,
             _FORMAT: _FORMATS[0],
         }
+        self._values = dict(self._start)
+        self.report: Callable[[], None] = lambda: None
         self._root = logging.getLogger()
         self._level = self._root.level
         for handler in self._root.handlers:
             handler.addFilter(self)
+        self._take(before, "settings of the log are those that a client has chosen before: %s")
 
     def close(self) -> None:
         """Lets the log be as the operator has chosen it."""
@@ -57,11 +66,15 @@ class LogSettings(logging.Filter):
             return bool(self._values["log_warning"])
         return record.levelno < logging.INFO or bool(self._values["log_info"])
 
-    def current(self) -> dict[str, Value]:
+    def current(self) -> dict[str, LogValue]:
         """Returns all settings."""
         return dict(self._values)
 
-    def change(self, changes: Mapping[str, Value]) -> None:
+    def changed(self) -> dict[str, LogValue]:
+        """Returns the settings that differ from those at the start."""
+        return {name: value for name, value in self._values.items() if value != self._start[name]}
+
+    def change(self, changes: Mapping[str, LogValue]) -> None:
         """Changes settings.
 
         Raises:
@@ -70,19 +83,23 @@ class LogSettings(logging.Filter):
         for name, value in changes.items():
             _check(name, value)
         known = {name: value for name, value in changes.items() if name in self._values}
-        if not known:
+        self._take(known, "a client has changed settings of the log: %s")
+        self.report()
+
+    def _take(self, changes: Mapping[str, LogValue], text: str) -> None:
+        """Obeys changes, which are valid, and logs them."""
+        if not changes:
             return
-        self._values |= known
+        self._values |= changes
         verbose = self._values[_VERBOSE]
         self._root.setLevel(min(self._level, logging.DEBUG) if verbose else self._level)
         for handler in self._root.handlers:
             if isinstance(handler.formatter, TextFormatter):
                 handler.formatter.is_utc = self._values[_FORMAT] == "ISO8601"
-        text = ", ".join(f"{name}={value}" for name, value in known.items())
-        logger.log(NOTICE, "a client has changed settings of the log: %s", text)
+        logger.log(NOTICE, text, ", ".join(f"{name}={value}" for name, value in changes.items()))
 
 
-def _check(name: str, value: Value) -> None:
+def _check(name: str, value: LogValue) -> None:
     if name == _FILE:
         raise ServiceError(
             Status.UNIMPLEMENTED, "log file location can not be updated through network protocol"

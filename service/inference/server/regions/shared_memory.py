@@ -5,22 +5,29 @@ from the file and written to it, which reports a short file. Large tensors of a 
 again and again are copied through a mapping, by code that survives what the client does (see
 `guarded_copy`). Owner and size are checked at every use. A region that requests use when it is
 unregistered stays until the last of them has ended.
+
+Regions outlive a front end that dies, if their files are still there: clients that have not noticed
+go on. Others may register them again.
 """
 
 import contextlib
+import logging
 import os
 import re
 import stat
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.regions import REGION
 from neurald.service.inference.protocol.tensors import Parameter, quoted, read_at
 from neurald.service.inference.repository.folders import open_beneath
+from neurald.service.inference.server.client_choices import RegionChoice
 from neurald.service.inference.server.regions.guarded_copy import CopyOutcome, MappedRange, mapped_range
+
+logger = logging.getLogger(__name__)
 
 DIRECTORY: Final = "/dev/shm"  # noqa: S108 - where the kernel keeps shared memory
 _KEY: Final = re.compile(r"/?([A-Za-z0-9_][A-Za-z0-9._-]{0,254})")
@@ -42,11 +49,13 @@ _SIZE: Final = "shared_memory_byte_size"
 class _SharedFile:
     """A registered region. Its file is closed with the last reference to it."""
 
-    def __init__(self, name: str, key: str, descriptor: int, offset: int, size: int) -> None:
+    def __init__(self, name: str, descriptor: int, choice: RegionChoice) -> None:
         self.name = name
-        self.key = key
-        self.offset = offset
-        self.size = size
+        self.choice = choice
+        self.offset = choice.offset
+        self.size = choice.size
+        #: Whether a client has registered it with the front end before, and not since.
+        self.is_former = False
         self._descriptor = descriptor
         self._mapping: MappedRange | None = None
         #: How many large tensors come before it is mapped.
@@ -220,14 +229,38 @@ class SharedMemoryRegions:
     """The regions that clients of this user have registered. Implements `Regions`.
 
     Regions are registered and unregistered in one thread; any thread may use them.
+
+    Args:
+        before: the regions that were registered with the front end before, by name.
+
+    Attributes:
+        report: the function that is called when a region was registered or unregistered.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, before: Mapping[str, RegionChoice]) -> None:
         #: Protects regions and their uses. A part that nobody refers to is released wherever that
         #: is.
         self.lock = threading.RLock()
         self._root = os.open(DIRECTORY, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._regions: dict[str, _SharedFile] = {}
+        self.report: Callable[[], None] = lambda: None
+        for name, choice in before.items():
+            try:
+                self._take(name, choice)
+            except ServiceError as error:
+                logger.warning("a region that a client had registered is not there any more: %s", error)
+
+    def _take(self, name: str, choice: RegionChoice) -> None:
+        """Registers a region again; raises ServiceError if its file is not there any more."""
+        region = _opened(self._root, name, choice.key, choice.offset, choice.size)
+        if region.choice != choice:
+            raise _unusable(name, "there is another file of that name")
+        region.is_former = True
+        self._regions[name] = region
+
+    def choices(self) -> dict[str, RegionChoice]:
+        """Returns the regions that clients have registered, by name."""
+        return {each.name: each.choice for each in self._listed() if not each.is_leaving}
 
     def close(self) -> None:
         """Unregisters all regions."""
@@ -236,45 +269,31 @@ class SharedMemoryRegions:
 
     def status(self) -> dict[str, tuple[str, int, int]]:
         """See `Regions.status`."""
+        return {each.name: (each.choice.key, each.offset, each.size) for each in self._listed()}
+
+    def _listed(self) -> tuple[_SharedFile, ...]:
         with self.lock:
-            regions = tuple(self._regions.items())  # collected garbage may be parts of some of them
-        return {name: (each.key, each.offset, each.size) for name, each in regions}
+            return tuple(self._regions.values())  # collected garbage may be parts of some of them
 
     def register(self, name: str, key: str, offset: int, size: int) -> None:
         """See `Regions.register`."""
         if not name or len(name) > _MAX_NAME:
             raise ServiceError(Status.INVALID, f"a region has a name of 1 to {_MAX_NAME} characters")
-        if name in self._regions:
-            raise ServiceError(Status.EXISTS, f"shared memory region {quoted(name)} already in manager")
-        if len(self._regions) >= _MAX_REGIONS:
+        known = self._regions.get(name)
+        if known is not None and not known.is_former:
+            raise _exists(name)
+        if known is None and len(self._regions) >= _MAX_REGIONS:
             raise ServiceError(Status.EXHAUSTED, f"{_MAX_REGIONS} regions are registered already")
-        if key.lstrip("/").startswith(_RESERVED):
-            raise ServiceError(
-                Status.INVALID,
-                f"cannot register shared memory region {quoted(name)} with key {quoted(key)} as the key contains "
-                f"the reserved prefix '{_RESERVED}'",
-            )
-        match = _KEY.fullmatch(key)
-        if match is None:
-            raise ServiceError(
-                Status.INVALID,
-                f"cannot register shared memory region {quoted(name)} - invalid shm key {quoted(key)}: the name "
-                "of an object of shared memory is expected",
-            )
-        try:
-            descriptor = open_beneath(self._root, match.group(1), os.O_RDWR)
-        except OSError:
-            raise ServiceError(
-                Status.INVALID, f"Unable to open shared memory region: {quoted(key)}"
-            ) from None
-        region = _SharedFile(name, key, descriptor, offset, size)
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise _unusable(name, "it is not a regular file")
-        is_part = 0 <= offset < _MAX_SIZE and 0 < size < _MAX_SIZE
-        if not is_part or os.fstat(descriptor).st_size < offset + size:
-            raise _invalid_part(name, offset, size)
-        region.check()
-        self._regions[name] = region
+        region = _opened(self._root, name, key, offset, size)
+        with self.lock:
+            known = self._regions.get(name)
+            if known is not None and known.choice == region.choice and not known.is_leaving:
+                known.is_former = False
+                return
+            if known is not None and known.uses:
+                raise _exists(name)
+            self._regions[name] = region
+        self.report()
 
     def unregister(self, name: str) -> None:
         """See `Regions.unregister`."""
@@ -284,6 +303,7 @@ class SharedMemoryRegions:
             for region in (self._regions[name],) if name else tuple(self._regions.values()):
                 region.is_leaving = True
                 self._leave(region)
+        self.report()
 
     def has(self, region: _SharedFile) -> bool:
         """Returns whether this very region is registered."""
@@ -333,6 +353,50 @@ class SharedMemoryRegions:
                 f"not lie inside {region.size}",
             )
         return _Part(self, region, region.offset + offset, size)
+
+
+def _opened(root: int, name: str, key: str, offset: int, size: int) -> _SharedFile:
+    """Opens a region of shared memory.
+
+    Args:
+        root: descriptor of the folder of shared memory.
+        name, key, offset, size: see `Regions.register`.
+
+    Raises:
+        ServiceError: it cannot be used.
+    """
+    if key.lstrip("/").startswith(_RESERVED):
+        raise ServiceError(
+            Status.INVALID,
+            f"cannot register shared memory region {quoted(name)} with key {quoted(key)} as the key contains "
+            f"the reserved prefix '{_RESERVED}'",
+        )
+    match = _KEY.fullmatch(key)
+    if match is None:
+        raise ServiceError(
+            Status.INVALID,
+            f"cannot register shared memory region {quoted(name)} - invalid shm key {quoted(key)}: the name "
+            "of an object of shared memory is expected",
+        )
+    try:
+        descriptor = open_beneath(root, match.group(1), os.O_RDWR)
+    except OSError:
+        raise ServiceError(Status.INVALID, f"Unable to open shared memory region: {quoted(key)}") from None
+    status = os.fstat(descriptor)
+    region = _SharedFile(
+        name, descriptor, RegionChoice(key=key, offset=offset, size=size, file=status.st_ino)
+    )
+    if not stat.S_ISREG(status.st_mode):
+        raise _unusable(name, "it is not a regular file")
+    is_part = 0 <= offset < _MAX_SIZE and 0 < size < _MAX_SIZE
+    if not is_part or status.st_size < offset + size:
+        raise _invalid_part(name, offset, size)
+    region.check()
+    return region
+
+
+def _exists(name: str) -> ServiceError:
+    return ServiceError(Status.EXISTS, f"shared memory region {quoted(name)} already in manager")
 
 
 def _invalid_part(name: str, offset: int, size: int) -> ServiceError:

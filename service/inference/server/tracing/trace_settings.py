@@ -4,7 +4,7 @@ A setting of a model takes the place of the service's, and that of the operator'
 settings to return to these.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -32,9 +32,13 @@ class TraceSettings:
 
     Args:
         start: what the operator has chosen.
+        before: what clients of the front end before have changed, as `changed` returns it.
+
+    Attributes:
+        report: the function that is called when a client has changed something.
     """
 
-    def __init__(self, start: TraceConfiguration) -> None:
+    def __init__(self, start: TraceConfiguration, before: Mapping[str, Changes]) -> None:
         #: The file's name without the folder: where files are is no concern of clients.
         self._file = Path(start.file).name
         self._start: dict[str, tuple[str, ...]] = {
@@ -43,12 +47,17 @@ class TraceSettings:
             _COUNT: (str(start.count),),
             "log_frequency": (str(start.log_frequency),),
         }
+        self.report: Callable[[], None] = lambda: None
         #: Changed settings by model; those of the service have the name "".
         self._changed: dict[str, dict[str, tuple[str, ...]]] = {}
         #: How many requests there were, by the scope of the settings that they obey.
         self._seen: dict[str, int] = {}
+        #: Whether counts have changed since the last report.
+        self._counts = False
         #: Whether any request may be traced.
         self.is_on = start.level != OFF
+        for model, changes in before.items():
+            self.change(model, changes)
 
     def of(self, model: str) -> dict[str, tuple[str, ...]]:
         """Returns all settings of a model, or of the service if the name is empty."""
@@ -79,17 +88,32 @@ class TraceSettings:
         for name, values in changes.items():
             if name == _LEVEL or name in _NUMBERS:
                 if values:
-                    scope[name] = tuple(values)
+                    scope[name] = tuple(dict.fromkeys(values))
                 else:
                     scope.pop(name, None)
         if not scope:
             del self._changed[model]
         self._seen.clear()
         self.is_on = any(self.of(each)[_LEVEL] != (OFF,) for each in ("", *self._changed))
+        self.report()
+
+    def changed(self) -> dict[str, dict[str, tuple[str, ...]]]:
+        """Returns the changed settings by model; those of the service have the name ""."""
+        return {model: dict(settings) for model, settings in self._changed.items()}
+
+    def report_counts(self) -> None:
+        """Reports what is left of the counts of traces, if they have changed.
+
+        Requests change them, which would be delayed.
+        """
+        if self._counts:
+            self._counts = False
+            self.report()
 
     def forget(self, model: str) -> None:
         """Forgets the settings of a model that is not there any more."""
-        self._changed.pop(model, None)
+        if self._changed.pop(model, None) is not None:
+            self.report()
 
     def log_frequency(self, model: str) -> int:
         """Returns how many traces are written to one file; 0 for all to the same."""
@@ -107,6 +131,7 @@ class TraceSettings:
             return ()
         if left > 0:
             self._changed.setdefault(scope, {})[_COUNT] = (str(left - 1),)
+            self._counts = True
         return levels
 
 

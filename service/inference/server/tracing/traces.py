@@ -9,7 +9,7 @@ import logging
 import math
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +23,12 @@ from neurald.hal.process.rate_limited_logger import RateLimitedLogger
 from neurald.service.inference.models.job import JobOutput, RunRecord
 from neurald.service.inference.protocol.element_types import datatype_of, kind_of_datatype
 from neurald.service.inference.protocol.tensors import InferenceRequest
-from neurald.service.inference.server.tracing.trace_settings import TENSORS, TIMESTAMPS, TraceSettings
+from neurald.service.inference.server.tracing.trace_settings import (
+    TENSORS,
+    TIMESTAMPS,
+    Changes,
+    TraceSettings,
+)
 from neurald.service.manager.settings.service_configuration import TraceConfiguration
 
 logger = logging.getLogger(__name__)
@@ -147,13 +152,14 @@ class RequestTraces:
 
     Args:
         configuration: what the operator has chosen. Without a file, traces are lines of the log.
+        before: what clients of the front end before have changed, see `TraceSettings`.
 
     Raises:
         BadState: there cannot be such a file.
     """
 
-    def __init__(self, configuration: TraceConfiguration) -> None:
-        self.settings = TraceSettings(configuration)
+    def __init__(self, configuration: TraceConfiguration, before: Mapping[str, Changes]) -> None:
+        self.settings = TraceSettings(configuration, before)
         self._file = configuration.file
         self._number = 0
         self._waiting: list[bytes] = []

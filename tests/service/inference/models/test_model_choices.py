@@ -79,8 +79,8 @@ def test_of_calls_at_the_same_time_the_last_one_counts(
             await asyncio.sleep(0.01)
 
         monkeypatch.setattr(models, "_load", load)
-        with contextlib.closing(LogSettings()) as log_settings:
-            calls = Calls(models, None, RequestTraces(ServiceSettings().trace), log_settings)
+        with contextlib.closing(LogSettings({})) as log_settings:
+            calls = Calls(models, None, RequestTraces(ServiceSettings().trace, {}), log_settings)
             first, second = calls.load("a", {}), calls.unload("a")
             if last == "load":
                 first, second = second, first

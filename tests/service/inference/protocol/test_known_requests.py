@@ -20,7 +20,7 @@ KEY = f"neurald-known-{os.getpid()}"
 def regions() -> Iterator[SharedMemoryRegions]:
     path = Path(DIRECTORY, KEY)
     path.write_bytes(np.arange(32, dtype=np.float32).tobytes())
-    found = SharedMemoryRegions()
+    found = SharedMemoryRegions({})
     found.register("region", KEY, 0, 128)
     yield found
     found.close()

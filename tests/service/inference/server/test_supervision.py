@@ -13,7 +13,7 @@ from neurald.service.inference.server.settings import ServiceSettings
 from neurald.service.inference.server.supervision import SupervisedFrontEnd
 
 #: A front end that listens at once.
-_PROGRAM = "read -r settings; echo '{\"process\": 1}'; "
+_PROGRAM = 'read -r settings; echo \'{"status": {"process": 1}}\'; '
 
 
 @pytest.mark.parametrize("end", ["exit 3", "exec sleep 60"])
@@ -66,10 +66,10 @@ def test_a_failure_is_that_of_the_last_front_end(
     program = f"""
         read -r settings; echo >> {started}
         case $(wc -l < {started}) in
-        1) echo '{{"process": 1}}'; exit 1;;
-        2) echo '{{"process": null, "failure": "the address is in use"}}'; exit 2;;
+        1) echo '{{"status": {{"process": 1}}}}'; exit 1;;
+        2) echo '{{"status": {{"process": null, "failure": "the address is in use"}}}}'; exit 2;;
         3) exit 3;;
-        *) echo '{{"process": 4}}'; exec sleep 60;;
+        *) echo '{{"status": {{"process": 4}}}}'; exec sleep 60;;
         esac
     """
     monkeypatch.setattr(supervision, "own_program", lambda *_: ["/bin/sh", "-c", program])
@@ -95,13 +95,19 @@ def test_choices_of_clients_are_given_to_the_next_front_end(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     given = tmp_path / "given"
+    choices = {
+        "models": {"a": False},
+        "log": {"log_verbose_level": 1},
+        "traces": {"": {"trace_rate": ["7"]}},
+        "regions": {"r": {"key": "/k", "offset": 0, "size": 4, "file": 5}},
+    }
     # Each keeps its settings; the first two end, one of them before it could report anything.
     program = f"""
         read -r settings; echo "$settings" >> {given}
         case $(wc -l < {given}) in
-        1) echo '{{"process": 1, "choices": {{"a": false}}}}'; exit 1;;
-        2) echo '{{"process": null, "failure": "the address is in use"}}'; exit 1;;
-        *) echo '{{"process": 3}}'; exec sleep 60;;
+        1) echo '{json.dumps({"choices": choices})}'; echo '{{"status": {{"process": 1}}}}'; exit 1;;
+        2) echo '{{"status": {{"process": null, "failure": "the address is in use"}}}}'; exit 1;;
+        *) echo '{{"status": {{"process": 3}}}}'; exec sleep 60;;
         esac
     """
     monkeypatch.setattr(supervision, "own_program", lambda *_: ["/bin/sh", "-c", program])
@@ -115,12 +121,13 @@ def test_choices_of_clients_are_given_to_the_next_front_end(
         await front_end.stop()
 
     asyncio.run(check())
-    choices = [json.loads(line)["choices"] for line in given.read_text().splitlines()]
-    assert choices == [{}, {"a": False}, {"a": False}]
+    first, *others = [json.loads(line)["choices"] for line in given.read_text().splitlines()]
+    assert not any(first.values())
+    assert others == [choices, choices]
 
 
 def test_why_a_front_end_cannot_start_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    program = """read -r settings; echo '{"process": null, "failure": "it is broken"}'; exit 1"""
+    program = """read -r settings; echo '{"status": {"process": null, "failure": "it is broken"}}'; exit 1"""
     monkeypatch.setattr(supervision, "own_program", lambda *_: ["/bin/sh", "-c", program])
 
     async def check() -> None:

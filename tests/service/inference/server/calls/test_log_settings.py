@@ -43,7 +43,7 @@ def handler() -> Iterator[_Lines]:
 
 
 def test_levels_are_left_out_and_added(handler: _Lines) -> None:
-    settings = LogSettings()
+    settings = LogSettings({})
     log = logging.getLogger("neurald.somewhere")
     levels = (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR)
 
@@ -70,7 +70,7 @@ def test_levels_are_left_out_and_added(handler: _Lines) -> None:
 
 
 def test_times_in_utc(handler: _Lines) -> None:
-    settings = LogSettings()
+    settings = LogSettings({})
     settings.change({"log_format": "ISO8601"})
     logging.getLogger("neurald.somewhere").warning("a")
     assert handler.lines[-1].split(" ")[0].endswith("+00:00")
@@ -78,6 +78,19 @@ def test_times_in_utc(handler: _Lines) -> None:
     assert isinstance(handler.formatter, TextFormatter)
     assert not handler.formatter.is_utc
     settings.close()
+
+
+def test_what_clients_have_changed_outlives_the_front_end(handler: _Lines) -> None:
+    settings, reports = LogSettings({}), []
+    settings.report = lambda: reports.append(settings.changed())
+    settings.change({"log_info": False, "log_verbose_level": 3, "log_error": True})
+    settings.close()
+    assert reports == [{"log_info": False, "log_verbose_level": 3}]
+    after = LogSettings(reports[0])
+    assert after.current() == DEFAULTS | reports[0]
+    assert "those that a client has chosen before: log_info=False, log_verbose_level=3" in handler.lines[-1]
+    assert logging.getLogger().level == logging.DEBUG
+    after.close()
 
 
 @pytest.mark.parametrize(
@@ -92,7 +105,7 @@ def test_times_in_utc(handler: _Lines) -> None:
     ],
 )
 def test_values_that_are_refused_change_nothing(name: str, value: bool | int | str, message: str) -> None:
-    settings = LogSettings()
+    settings = LogSettings({})
     with pytest.raises(ServiceError, match=message):
         settings.change({"log_error": False, name: value})
     assert settings.current() == DEFAULTS

@@ -205,7 +205,7 @@ def test_truncated_regions_are_errors(client: Any, key: str, serving: Serving) -
 @pytest.fixture
 def large(key: str) -> Iterator[tuple[SharedMemoryRegions, Any, Path]]:
     """Yields a part of a region that is large enough to be mapped, and the region's file."""
-    regions = SharedMemoryRegions()
+    regions = SharedMemoryRegions({})
     path = Path(DIRECTORY, key[1:])
     path.write_bytes(os.urandom(LARGE + 100))
     regions.register("region", key, 100, LARGE)
@@ -329,7 +329,7 @@ def test_keys_that_name_no_region_are_refused(client: Any, name: str) -> None:
 
 
 def test_regions_are_files_of_this_user(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    regions = SharedMemoryRegions()
+    regions = SharedMemoryRegions({})
     path = Path(DIRECTORY) / key[1:]
     path.write_bytes(bytes(128))
     regions.register("region", key, 64, 64)
@@ -363,7 +363,7 @@ def test_regions_are_files_of_this_user(key: str, monkeypatch: pytest.MonkeyPatc
 
 def test_regions_in_use_are_unregistered_when_requests_have_ended(key: str) -> None:
     Path(DIRECTORY, key[1:]).write_bytes(bytes(64))
-    regions = SharedMemoryRegions()
+    regions = SharedMemoryRegions({})
     regions.register("a", key, 0, 64)
     named: dict[str, Parameter] = {"shared_memory_region": "a", "shared_memory_byte_size": 8}
     first = regions.part_of("x", named)
@@ -390,7 +390,7 @@ def test_regions_in_use_are_unregistered_when_requests_have_ended(key: str) -> N
 def test_threads_use_a_region_that_is_unregistered(key: str) -> None:
     """Uses that several threads begin and end at once are all counted."""
     Path(DIRECTORY, key.strip("/")).write_bytes(bytes(128))
-    regions = SharedMemoryRegions()
+    regions = SharedMemoryRegions({})
     parameters: dict[str, Parameter] = {"shared_memory_region": "region", "shared_memory_byte_size": 16}
     regions.register("region", key, 0, 128)
     held = regions.part_of("x", parameters)
@@ -417,7 +417,7 @@ def test_threads_use_a_region_that_is_unregistered(key: str) -> None:
 def test_a_region_leaves_while_all_are_listed(key: str) -> None:
     """A thread that ends the last use of a region waits until the list of regions is made."""
     Path(DIRECTORY, key.strip("/")).write_bytes(bytes(128))
-    regions = SharedMemoryRegions()
+    regions = SharedMemoryRegions({})
     for name in ("a", "b"):
         regions.register(name, key, 0, 128)
     held = regions.part_of("x", {"shared_memory_region": "b", "shared_memory_byte_size": 16})
@@ -426,8 +426,8 @@ def test_a_region_leaves_while_all_are_listed(key: str) -> None:
     ending = threading.Thread(target=held.release)
 
     class Slow(dict[str, Any]):
-        def items(self) -> Any:
-            for each in super().items():
+        def values(self) -> Any:
+            for each in super().values():
                 if not ending.ident:
                     ending.start()
                     ending.join(0.2)
@@ -438,3 +438,59 @@ def test_a_region_leaves_while_all_are_listed(key: str) -> None:
     ending.join()
     assert set(regions.status()) == {"a"}
     regions.close()
+
+
+def test_regions_outlive_the_front_end_with_their_files(key: str, caplog: pytest.LogCaptureFixture) -> None:
+    names = ("same", "other", "short", "gone", "left", "used")
+    paths = {name: Path(DIRECTORY, f"{key[1:]}.{name}") for name in names}
+    before, reports = SharedMemoryRegions({}), []
+    before.report = lambda: reports.append(before.choices())
+    try:
+        for name, path in paths.items():
+            path.write_bytes(bytes(64))
+            before.register(name, f"{key}.{name}", 16, 48)
+        held = before.part_of("x", {"shared_memory_region": "used", "shared_memory_byte_size": 8})
+        before.unregister("left")
+        before.unregister("used")
+        assert held is not None
+        assert [len(each) for each in reports] == [1, 2, 3, 4, 5, 6, 5, 4]
+        paths["other"].unlink()
+        paths["other"].write_bytes(bytes(64))
+        os.truncate(paths["short"], 63)
+        paths["gone"].unlink()
+        after = SharedMemoryRegions(reports[-1])
+        assert after.status() == {"same": (f"{key}.same", 16, 48)}
+        for reason in ("'other' cannot be used: there is another file", "'short'", "gone"):
+            assert reason in caplog.text
+        part = after.part_of("x", {"shared_memory_region": "same", "shared_memory_byte_size": 8})
+        assert part is not None
+        part.write(memoryview(b"a"), "y")
+        assert paths["same"].read_bytes()[16:17] == b"a"
+        # A client that has noticed registers it again, once.
+        with pytest.raises(ServiceError, match="already"):
+            after.register("same", f"{key}.other", 0, 8)
+        after.register("same", f"{key}.same", 16, 48)
+        with pytest.raises(ServiceError, match="already"):
+            after.register("same", f"{key}.same", 16, 48)
+        after.close()
+        held.release()
+        before.close()
+    finally:
+        for path in paths.values():
+            path.unlink(missing_ok=True)
+
+
+def test_a_client_may_register_another_region_after_the_front_end_has_died(key: str) -> None:
+    path = Path(DIRECTORY, key[1:])
+    path.write_bytes(bytes(64))
+    before = SharedMemoryRegions({})
+    before.register("region", key, 0, 64)
+    after = SharedMemoryRegions(before.choices())
+    before.close()
+    path.unlink()
+    path.write_bytes(bytes(128))
+    after.register("region", key, 0, 128)
+    assert after.status() == {"region": (key, 0, 128)}
+    with pytest.raises(ServiceError, match="already"):
+        after.register("region", key, 0, 128)
+    after.close()

@@ -9,7 +9,7 @@ from neurald.service.manager.settings.service_configuration import TraceConfigur
 
 @pytest.fixture
 def settings() -> TraceSettings:
-    return TraceSettings(TraceConfiguration(file="/folder/f.json", level="TIMESTAMPS", rate=1))
+    return TraceSettings(TraceConfiguration(file="/folder/f.json", level="TIMESTAMPS", rate=1), {})
 
 
 def shown(settings: TraceSettings, model: str = "") -> dict[str, str]:
@@ -71,8 +71,35 @@ def test_one_of_so_many_requests_is_traced(settings: TraceSettings) -> None:
     assert shown(settings)["trace_count"] == "0"
 
 
+def test_what_clients_have_changed_outlives_the_front_end(settings: TraceSettings) -> None:
+    reports: list[dict[str, dict[str, tuple[str, ...]]]] = []
+    settings.report = lambda: reports.append(settings.changed())
+    assert settings.changed() == {}
+    settings.change("m", {"trace_rate": ("3",), "trace_level": ("TENSORS",) * 1000})
+    settings.change("", {"trace_rate": ("1",), "trace_count": ("5",)})
+    assert reports[-1] == {
+        "m": {"trace_rate": ("3",), "trace_level": ("TENSORS",)},
+        "": {"trace_rate": ("1",), "trace_count": ("5",)},
+    }
+    # Each traced request changes the count, which is reported once in a while.
+    for _ in range(2):
+        settings.sample("other")
+    assert len(reports) == 2
+    for _ in range(2):
+        settings.report_counts()
+    assert len(reports) == 3
+    after = TraceSettings(TraceConfiguration(), reports[-1])
+    assert after.is_on
+    assert after.changed() == reports[-1] == settings.changed()
+    assert shown(after)["trace_count"] == "3"
+    settings.forget("m")
+    settings.forget("m")
+    assert len(reports) == 4
+    assert "m" not in reports[-1]
+
+
 def test_nothing_is_traced_when_it_is_off() -> None:
-    settings = TraceSettings(TraceConfiguration())
+    settings = TraceSettings(TraceConfiguration(), {})
     assert not settings.is_on
     settings.change("m", {"trace_level": ("TENSORS",), "trace_rate": ("1",)})
     assert settings.is_on

@@ -117,7 +117,7 @@ def requested(*tensors: bytes) -> InferenceRequest:
 
 
 def traced(file: str, count: int, *tensors: bytes, **named: int) -> RequestTraces:
-    found = RequestTraces(TraceConfiguration(file=file, level="TENSORS", rate=1, **named))
+    found = RequestTraces(TraceConfiguration(file=file, level="TENSORS", rate=1, **named), {})
     for _ in range(count):
         trace_one(found, *tensors)
     return found
@@ -184,7 +184,7 @@ def test_files_that_cannot_be_are_refused_at_the_start(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     for name, reason in (("none/trace.json", "there is no folder"), ("folder", "it is a folder")):
         with pytest.raises(BadState, match=f"cannot be written: {reason}"):
-            RequestTraces(TraceConfiguration(file=str(tmp_path / name)))
+            RequestTraces(TraceConfiguration(file=str(tmp_path / name)), {})
 
 
 def test_tensors_of_a_trace_are_bounded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
