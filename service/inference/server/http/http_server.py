@@ -391,6 +391,8 @@ class BoundedProtocol(HttpToolsProtocol):
             if timer is not None:
                 timer.cancel()
         super().connection_lost(exc)
+        # uvicorn leaves this timer to a connection that was reset, which it would keep for so long.
+        self._unset_keepalive_if_required()
         for events in self._unanswered:
             events.gone()
 

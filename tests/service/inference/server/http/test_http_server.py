@@ -1,9 +1,12 @@
 """The HTTP server: which connections it closes."""
 
 import asyncio
+import gc
 import json
 import re
 import socket
+import struct
+import weakref
 from typing import Any
 from unittest.mock import Mock
 
@@ -250,3 +253,26 @@ def test_a_client_that_has_left_is_noticed(ends_first: bool) -> None:
 
     asyncio.run(leave())
     assert ended == ["/"]
+
+
+async def kept_after_reset() -> bool:
+    """Returns whether a connection is still there that its client has reset."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = HttpServer(hello, listener, connections=1, drain_s=1, tls=None)
+    await server.start()
+    with socket.create_connection(listener.getsockname()) as client:
+        client.setblocking(False)
+        client.sendall(_REQUEST)
+        assert (await answer(client)).endswith(b"hello")
+        (connection,) = map(weakref.ref, server.server_state.connections)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    async with asyncio.timeout(10):
+        while server.server_state.connections:
+            await asyncio.sleep(0.01)
+    gc.collect()
+    await server.stop()
+    return connection() is not None
+
+
+def test_a_connection_that_is_reset_is_forgotten() -> None:
+    assert not asyncio.run(kept_after_reset())
