@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.drivers.cpu.first_tier.binding.nest import (
     Loop,
@@ -31,6 +32,19 @@ MAX_ELEMENT_BYTES: Final = 8
 _MAX_JOINED_BYTES: Final = 32
 #: Estimated bytes that a copy moves per nanosecond.
 _BYTES_PER_NS: Final = 32
+
+
+class _Move(Struct, frozen=True, kw_only=True):
+    """Elements that are copied between an output and an input with strides; see `moving_call`."""
+
+    output: int | BoundTemporary
+    given: int | BoundConstant | BoundTemporary
+    itemsize: int
+    shape: Shape
+    output_strides: Sequence[int]
+    strides: Sequence[int]
+    output_start: int = 0
+    start: int = 0
 
 
 def copying_call(output: int | BoundTemporary, given: int | BoundConstant, size_bytes: int) -> BoundCall:
@@ -68,86 +82,87 @@ def moving_call(
     Raises:
         NotBound: there is no kernel.
     """
-    if count is None and itemsize in _ITEMSIZES:
-        loops = merged_loops(shape, (output_strides, strides))
-        factor = _joined(loops, itemsize, output_start, start)
-        if factor > 1:
-            return moving_call(
-                output,
-                given,
-                itemsize * factor,
-                *_of_joined(loops, factor),
-                output_start // factor,
-                start // factor,
-            )
-        transposed = _transposing_call(output, given, itemsize, loops, output_start, start)
-        if transposed is not None:
-            return transposed
-    return _strided_call(output, given, itemsize, shape, output_strides, strides, output_start, start, count)
+    move = _Move(
+        output=output,
+        given=given,
+        itemsize=itemsize,
+        shape=shape,
+        output_strides=output_strides,
+        strides=strides,
+        output_start=output_start,
+        start=start,
+    )
+    if count is not None or itemsize not in _ITEMSIZES:
+        return _strided_call(move, count)
+    loops = merged_loops(shape, (output_strides, strides))
+    factor = _joined(move, loops)
+    if factor > 1:
+        move = _of_joined(move, loops, factor)
+        loops = merged_loops(move.shape, (move.output_strides, move.strides))
+    transposed = _transposing_call(move, loops)
+    return _strided_call(move) if transposed is None else transposed
 
 
-def _strided_call(
-    output: int | BoundTemporary,
-    given: int | BoundConstant | BoundTemporary,
-    itemsize: int,
-    shape: Shape,
-    output_strides: Sequence[int],
-    strides: Sequence[int],
-    output_start: int = 0,
-    start: int = 0,
-    count: int | None = None,
-) -> BoundCall:
-    """Implements `moving_call` by the kernel for all strides, with elements as they are."""
-    if itemsize not in _ITEMSIZES:
+def _strided_call(move: _Move, count: int | None = None) -> BoundCall:
+    """Returns the call of the kernel for all strides, which moves the elements as they are.
+
+    Args:
+        move: the elements.
+        count: see `nest`.
+
+    Raises:
+        NotBound: the type of the elements has no kernel.
+    """
+    if move.itemsize not in _ITEMSIZES:
         raise NotBound("the type has no kernel")
-    words, work_items = nest(shape, (output_strides, strides), count, any_order=count is None)
+    words, work_items = nest(move.shape, (move.output_strides, move.strides), count, any_order=count is None)
     return BoundCall(
-        function=f"first_move_{itemsize}",
-        arguments=(output, given),
-        words=(*words, output_start, start),
+        function=f"first_move_{move.itemsize}",
+        arguments=(move.output, move.given),
+        words=(*words, move.output_start, move.start),
         work_items=work_items,
-        cost_ns=math.prod(shape) / ELEMENTS_PER_NS,
+        cost_ns=math.prod(move.shape) / ELEMENTS_PER_NS,
     )
 
 
-def _joined(loops: Sequence[Loop], itemsize: int, output_start: int, start: int) -> int:
+def _joined(move: _Move, loops: Sequence[Loop]) -> int:
     """Returns how many neighbours of short lines can be moved as one element.
 
     Args:
+        move: the elements.
         loops: over the elements; the inner one is a line.
-        itemsize, output_start, start: see `moving_call`.
     """
-    if not loops or loops[-1][1] != (1, 1) or loops[-1][0] * itemsize > _MAX_JOINED_BYTES:
+    if not loops or loops[-1][1] != (1, 1) or loops[-1][0] * move.itemsize > _MAX_JOINED_BYTES:
         return 1
     steps = [step for _, steps in loops[:-1] for step in steps]
-    common = math.gcd(loops[-1][0], output_start, start, *steps)
+    common = math.gcd(loops[-1][0], move.output_start, move.start, *steps)
     # The largest power of two among its divisors.
-    return min(common & -common, MAX_ELEMENT_BYTES // itemsize)
+    return min(common & -common, MAX_ELEMENT_BYTES // move.itemsize)
 
 
-def _of_joined(loops: Sequence[Loop], factor: int) -> tuple[Shape, list[int], list[int]]:
-    """Returns the shape and the strides of the output and the input for joined elements."""
+def _of_joined(move: _Move, loops: Sequence[Loop], factor: int) -> _Move:
+    """Returns the move whose elements are as many neighbours as the factor says."""
     length = loops[-1][0] // factor
-    shape = (*(each for each, _ in loops[:-1]), length)
     outer = [[steps[number] // factor for _, steps in loops[:-1]] for number in range(2)]
-    return shape, [*outer[0], 1], [*outer[1], 1]
+    return replace(
+        move,
+        itemsize=move.itemsize * factor,
+        shape=(*(each for each, _ in loops[:-1]), length),
+        output_strides=(*outer[0], 1),
+        strides=(*outer[1], 1),
+        output_start=move.output_start // factor,
+        start=move.start // factor,
+    )
 
 
-def _transposing_call(
-    output: int | BoundTemporary,
-    given: int | BoundConstant | BoundTemporary,
-    itemsize: int,
-    loops: Sequence[Loop],
-    output_start: int,
-    start: int,
-) -> BoundCall | None:
+def _transposing_call(move: _Move, loops: Sequence[Loop]) -> BoundCall | None:
     """Returns the call that transposes matrices; None for other or small loops.
 
     Args:
-        output, given, itemsize, output_start, start: see `moving_call`.
+        move: the elements.
         loops: over the elements.
     """
-    size = TRANSPOSED.get(itemsize)
+    size = TRANSPOSED.get(move.itemsize)
     rows = [loop for loop in loops if loop[1][0] == 1]
     columns = [loop for loop in loops if loop[1][1] == 1]
     if size is None or len(rows) != 1 or len(columns) != 1 or rows == columns or len(loops) > 3:
@@ -156,11 +171,11 @@ def _transposing_call(
     if min(count, length) < size or not (step and output_step):
         return None
     batches, strides = next((loop for loop in loops if loop not in (rows[0], columns[0])), (1, (0, 0)))
-    blocks = -(-count * itemsize // LINE_BYTES)
+    blocks = -(-count * move.itemsize // LINE_BYTES)
     return BoundCall(
-        function=f"first_transpose_{itemsize}",
-        arguments=(output, given),
-        words=(count, length, output_step, step, output_start, start, *strides, blocks),
+        function=f"first_transpose_{move.itemsize}",
+        arguments=(move.output, move.given),
+        words=(count, length, output_step, step, move.output_start, move.start, *strides, blocks),
         work_items=batches * blocks,
         cost_ns=batches * count * length / ELEMENTS_PER_NS,
     )
@@ -199,7 +214,16 @@ def part_moving_call(
     strides, own = strides_of(whole), strides_of(part)
     to, source = (strides, own) if is_written else (own, strides)
     # The kernel counts the index in elements, so that these cannot be joined.
-    moved = _strided_call(output, given, operand.type.dtype.itemsize, part, to, source)
+    moved = _strided_call(
+        _Move(
+            output=output,
+            given=given,
+            itemsize=operand.type.dtype.itemsize,
+            shape=part,
+            output_strides=to,
+            strides=source,
+        )
+    )
     axes = [
         (length - taken, stride if is_written else 0, 0 if is_written else stride)
         for length, taken, stride in zip(whole, part, strides, strict=True)
