@@ -19,7 +19,7 @@ class Sample(Struct, frozen=True, array_like=True):
 
 
 class Metric(Struct, frozen=True, kw_only=True):
-    """A metric.
+    """A metric of a process, with all its values.
 
     Attributes:
         name: the name with its unit, such as `neurald_driver_busy_seconds_total`.

@@ -93,7 +93,7 @@ class WrongResults:
         """Returns the operations of a main graph that a device is not given, with the records.
 
         Args:
-            device, version: the device and version of the device.
+            device, version: the name of the device, and its version.
             model: a valid model.
         """
         version = recorded_version(version)

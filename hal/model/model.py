@@ -231,17 +231,17 @@ class Model:
 
     @property
     def main(self) -> Subgraph:
-        """See the class."""
+        """The graph that executions run."""
         return self.content.main
 
     @property
     def referenced(self) -> tuple[Subgraph, ...]:
-        """See the class."""
+        """The graphs that IF and WHILE operations of any graph refer to."""
         return self.content.referenced
 
     @property
     def pools(self) -> tuple[Memory, ...]:
-        """See the class."""
+        """The memories that hold CONSTANT_POOL operands."""
         return self.content.pools
 
     @property

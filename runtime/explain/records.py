@@ -35,9 +35,8 @@ class PlacementChange(Struct, frozen=True, kw_only=True):
     """An operation that would run on another device.
 
     Attributes:
-        graph, operation, type: the graph, operation, and type of the operation, as in
-            `OperationExplanation`.
-        before, after: names of its devices.
+        graph, operation, type: which operation that is; see `OperationExplanation`.
+        before, after: the names of the devices that run it now, and that would run it.
     """
 
     graph: int

@@ -48,8 +48,9 @@ class CrashedDriver:
         name: the name of the driver, for the log.
         driver: an installed driver, or `module:factory`.
         address: the address that it served.
-        sandbox, writable, readable, environment: the sandbox, writable, readable, and environment
-            of its process.
+        sandbox: the mode of the sandbox of its process.
+        writable, readable: the paths that its process could write and read besides the usual ones.
+        environment: the environment variables of its process.
     """
 
     name: str

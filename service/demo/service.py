@@ -27,7 +27,7 @@ class ServiceAddresses:
     """The addresses at which a service listens, as `host:port`.
 
     Attributes:
-        grpc, http: the grpc and http for clients of the V2 protocol.
+        grpc, http: where clients of the V2 protocol reach it over gRPC, and over HTTP.
         is_ready: whether its models can be run now.
     """
 

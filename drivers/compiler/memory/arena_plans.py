@@ -46,7 +46,7 @@ class SizedPlan(msgspec.Struct, frozen=True, eq=False):
 
 
 class ArenaPlans:
-    """See this module.
+    """The plans of the arena of one step, each for a range of lengths.
 
     Args:
         opened: the step, whose lengths do not change while it runs. It has been checked.

@@ -18,7 +18,7 @@ _MAX_TERM: Final = float(1 << 56)
 
 
 class ExtentEvaluation:
-    """See this module.
+    """Computes the numbers of a program for many sets of lengths at once.
 
     Args:
         program: has been checked.

@@ -47,7 +47,9 @@ class OpenPort(msgspec.Struct, frozen=True, array_like=True):
 
 
 class OpenStep(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
-    """See this module. All numbers refer to the values of `program`.
+    """A compiled step whose inputs have open dimensions.
+
+    All numbers refer to the values of `program`.
 
     Attributes:
         program: computes the numbers for given lengths.

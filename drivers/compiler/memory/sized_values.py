@@ -13,7 +13,7 @@ _Shapes: TypeAlias = tuple[_Shape | None, ...]
 
 
 class SizedValues:
-    """See this module.
+    """The shapes, numbers and memory of one step for shapes of its inputs.
 
     Args:
         opened: the step, whose lengths do not change while it runs. It has been checked.

@@ -48,7 +48,7 @@ class Line(Struct, frozen=True, kw_only=True):
 
 
 class SlopedTable(Struct, frozen=True, kw_only=True):
-    """A table as lines.
+    """A table of 256 results that lines give, but for a few corrections.
 
     Attributes:
         lines: one or two.

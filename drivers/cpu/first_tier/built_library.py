@@ -39,7 +39,7 @@ _MAX_BYTES: Final = 4 << 20
 
 
 class BuiltFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A library.
+    """A library of the package, by what it was compiled from and by what it contains.
 
     Attributes:
         text: the digest of what was compiled.

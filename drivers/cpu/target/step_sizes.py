@@ -13,7 +13,7 @@ from neurald.hal.lazy_numpy import Array, np
 
 
 class StepSizes:
-    """See this module. Compared by identity.
+    """The sizes of one step for given lengths. Compared by identity.
 
     Args:
         inputs, outputs: the ports.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class DeviceConstants:
-    """See this module.
+    """The constants of one step, which are copied to the memory of its device.
 
     Args:
         device: the device.

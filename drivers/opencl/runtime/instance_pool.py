@@ -19,7 +19,7 @@ _MAX_INSTANCES = 4
 
 
 class InstancePool(Generic[_T]):
-    """See this module. Thread-safe.
+    """The instances of one step, and the executions that wait for one. Thread-safe.
 
     Args:
         first: the instances that exist from the start, at most one.

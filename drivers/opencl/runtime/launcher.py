@@ -65,7 +65,7 @@ class HostTransfer:
 
     @property
     def address(self) -> int:
-        """See the class."""
+        """The address in the memory of the host; see the class."""
         return self._address.value or 0
 
     @address.setter

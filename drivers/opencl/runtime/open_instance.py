@@ -34,7 +34,7 @@ _HANDLE_BYTES = 8
 
 
 class OpenInstance:
-    """See this module. One execution at a time uses it.
+    """The memory and the kernels of one step. One execution at a time uses it.
 
     Args:
         device: the device to run on.

@@ -176,8 +176,9 @@ class Requantization:
     Args:
         multipliers: real multipliers, one per channel or one for all.
         bias: one per channel; at least one.
-        zero_point, low, high: the zero point, low, and high of the output; results are clamped to
-            `low` to `high`, which `dtype` can represent.
+        zero_point: the zero point of the output.
+        low, high: the least and the largest result; others are clamped to them. `dtype` can
+            represent both.
         dtype: the data type of the output, an integer type of at most 16 bits.
         rounding: the rounding of the products.
     """

@@ -173,7 +173,8 @@ class BoxSelection(Struct, frozen=True, kw_only=True):
     """Selected boxes, in order of selection.
 
     Attributes:
-        rows, classes, scores: the rows, classes, and scores of each box.
+        rows: the number of each box among all boxes.
+        classes, scores: the class of each box, and its score.
     """
 
     rows: Array

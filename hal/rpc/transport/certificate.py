@@ -45,7 +45,7 @@ def require_cryptography() -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """A certificate.
+    """The subject of a certificate, and the time for which it is valid.
 
     Attributes:
         name: the common name of its subject.

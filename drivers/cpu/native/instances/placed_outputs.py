@@ -17,7 +17,7 @@ _STRAIGHT: Final = (Opcode.CALL, Opcode.COPY)
 
 
 class PlacedOutputs(Struct, frozen=True, kw_only=True):
-    """See this module.
+    """The outputs of a step that it can write where its caller wants them.
 
     Attributes:
         position: of the instruction at which all lengths are known, and none of these outputs is

@@ -85,7 +85,7 @@ class StepPlaces(Struct, frozen=True, kw_only=True):
 
 
 class StepRecords:
-    """See this module. One thread at a time uses it.
+    """The records of one step. One thread at a time uses it.
 
     Args:
         executable: the step.

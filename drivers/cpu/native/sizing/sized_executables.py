@@ -29,7 +29,7 @@ _Shapes: TypeAlias = tuple[_Shape | None, ...]
 
 
 class SizedExecutables:
-    """See this module.
+    """The sizes of one step for shapes of its inputs, of which it keeps the latest ones.
 
     Args:
         opened: the step, whose lengths do not change while it runs. It has been checked.

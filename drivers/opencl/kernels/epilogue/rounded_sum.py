@@ -47,7 +47,8 @@ class RoundedSum:
 
     Attributes:
         first, second: the operands, of 8 bits.
-        factors, addend: the factors and addend of FLOAT32.
+        factors: what the operands are multiplied by, as FLOAT32.
+        addend: what is added to their products, as FLOAT32.
         low, high: the limits.
     """
 
