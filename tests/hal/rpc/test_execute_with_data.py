@@ -558,7 +558,6 @@ def test_what_kept_calls_with_parts_refuse(server: DeviceServer, remote: RemoteD
 def test_a_client_that_stalls_within_a_kept_request_is_cut_off(
     server: DeviceServer, remote: RemoteDevice, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    monkeypatch.setattr(server.streams, "_patience_s", 0.5)
     model = prepared(remote, 4)
     hold = threading.Event()
     size = 32 << 20
@@ -573,6 +572,8 @@ def test_a_client_that_stalls_within_a_kept_request_is_cut_off(
         replies = kept_call(model, channel, slowly())
         if how == "takes":  # gRPC buffers some of the replies, whatever their reader does
             next(replies)
+        # Only now, since all that was sent may take longer to arrive on a busy machine.
+        monkeypatch.setattr(server.streams, "_patience_s", 0.5)
         wait_until(lambda: server.handler.admission.calls == 0)
         with pytest.raises(grpc.RpcError):
             list(replies)
