@@ -115,16 +115,18 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def _wrapped(text: str, *, bullet: bool = False) -> str:
-    """Breaks prose into lines of at most 100 columns."""
+    """Breaks prose into lines of at most 100 bytes, so that they are short for any tool."""
     first, others = ("- ", "  ") if bullet else ("", "")
-    return textwrap.fill(
-        text,
+    filled = textwrap.fill(
+        # One character for each byte.
+        text.encode().decode("latin-1"),
         width=100,
         initial_indent=first,
         subsequent_indent=others,
         break_long_words=False,
         break_on_hyphens=False,
     )
+    return filled.encode("latin-1").decode()
 
 
 def result_lines(name: str, result: Result) -> Iterator[str]:
