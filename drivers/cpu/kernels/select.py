@@ -136,7 +136,7 @@ def _with_floats(kernel: Kernel, node: Contraction, target: Target) -> Routine |
         found = winograd.routine(kernel, node, target) or depthwise.grouped_routine(kernel, node, target)
         if found is not None:
             return found
-    if not product.terms or is_too_narrow(product.positions, product.channels, target):
+    if not product.terms or is_too_narrow(product.channels, target):
         return None
     return dot_products.float_routine(kernel, product, target) or tiled_product.routine(
         kernel, product, target

@@ -49,10 +49,10 @@ from neurald.hal.validation.shape_inference import merge
 
 #: Limit on the lengths in an operand.
 _MAX_LENGTHS = 16
-#: Lengths for which code is generated: those of a loop's values are at least the first one, and
-#: those that follow from data are less, because the latter are often limited by the former. Where
-#: this is wrong, the others are tried.
-_HINT, _DATA_HINTS = 129, (127, 9, 3, 2)
+#: Lengths for which code is generated: those of a loop's values are at least the first one of
+#: `_HINTS`, and those that follow from data are less, because the latter are often limited by the
+#: former. Where this is wrong, such as where a constant limits them, the others are tried.
+_HINTS, _DATA_HINTS = (129, 33, 9, 3), (127, 9, 3, 2)
 #: The same for the inputs of a RANGE, which has elements for these.
 _RANGE_HINTS = {"start": 9, "limit": 127, "delta": 3}
 _NO_HINTS: Mapping[str, int] = MappingProxyType({})
@@ -73,7 +73,13 @@ class DataLengths:
 
     def __init__(self, flat: FlatGraph) -> None:
         self._flat = flat
-        self._data_hint = _DATA_HINTS[0]
+        self._hint, self._data_hint = _HINTS[0], _DATA_HINTS[0]
+
+    def shorten(self) -> bool:
+        """Takes values of loops as shorter from now on; returns False if they are the shortest."""
+        shorter = [each for each in _HINTS if each < self._hint]
+        self._hint = max(shorter, default=self._hint)
+        return bool(shorter)
 
     def append(self, operation: Operation, shapes: Sequence[Shape], graph: int, origin: int) -> None:
         """Adds an operation with operands of the flat graph. Inputs that are lengths are stored."""
@@ -82,8 +88,8 @@ class DataLengths:
     def symbol(self, *, is_data: bool = False) -> Any:
         """Adds a symbol that the current region sets."""
         used = set(self._flat.scope.hints)
-        below = chain(range(self._data_hint, MIN_LENGTH, -2), repeat(MIN_LENGTH))
-        candidates = below if is_data else count(_HINT, 2)
+        below = chain(range(min(self._data_hint, self._hint - 2), MIN_LENGTH, -2), repeat(MIN_LENGTH))
+        candidates = below if is_data else count(self._hint, 2)
         hint = next(each for each in candidates if each == MIN_LENGTH or each not in used)
         symbol = self._flat.scope.add_symbol(hint, 0)
         self._flat.symbol_levels[number_of(symbol)] = len(self._flat.regions) - 1

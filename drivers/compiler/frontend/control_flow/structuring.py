@@ -259,7 +259,12 @@ class _Structurer:
             return self._unrolled.add_changing(call, inputs, origin)
         except (NotUnrolled, ShapeChanges):
             pass
-        return self._repeated_once(call, inputs, origin, opens=True)
+        while True:
+            try:
+                return self._repeated_once(call, inputs, origin, opens=True)
+            except BadData:
+                if not self._lengths.shorten():
+                    raise
 
     def _repeated_once(self, call: Call, inputs: Sequence[int], origin: int, *, opens: bool) -> Sequence[int]:
         graphs = call.graph_index("condition"), call.graph_index("body")

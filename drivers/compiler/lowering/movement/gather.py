@@ -15,7 +15,7 @@ from neurald.drivers.compiler.ir.expression import (
     minimum,
     select,
 )
-from neurald.drivers.compiler.ir.extents.extent import has_extents
+from neurald.drivers.compiler.ir.extents.extent import estimate, has_extents
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.movement.indexing import as_index, bounded_index, element
@@ -63,11 +63,8 @@ def gathered(
     end = along + len(indices.shape) - batches
     message = f"{call.name(name)}: indexes from 0 to {length - 1} are expected"
     is_safe = are_in_range(indices, length)
-    if (
-        not is_safe
-        and length
-        and values.count >= _MIN_ELEMENTS_PER_CHECK * length * math.prod(values.shape[:batches])
-    ):
+    rows = estimate(length) * math.prod(map(estimate, values.shape[:batches]))
+    if not is_safe and length and estimate(values.count) >= _MIN_ELEMENTS_PER_CHECK * rows:
         indices, is_safe = _inside(builder, indices, length, message), True
 
     def number(at: Sequence[Expression]) -> Expression:

@@ -162,7 +162,7 @@ def plans_of(kernel: Kernel, node: Attention, target: Target) -> tuple[Attention
     if rows is None or not is_readable or not is_known or kernel.requirements:
         return ()
     whole = _product(query, key, m.extent, n.extent, k.extent)
-    if is_too_narrow(m.extent, n.extent, target):
+    if is_too_narrow(n.extent, target):
         return ()
     positions = choose_tile(whole, target).positions
     heights: tuple[int, ...]

@@ -26,8 +26,6 @@ _CACHE_BYTES_PER_CYCLE = 32
 _MAX_ROW_TAPS = 3
 #: Vectors per panel of an open number of channels, of which there must be enough for one panel.
 _MAX_OPEN_VECTORS = 2
-#: Rows of a product that counts as one of few rows.
-_MAX_FEW_ROWS = 4
 #: Lanes of vectors of which some processors need two cycles where half a vector takes one, and
 #: fewest positions of a product with halves.
 _MIN_HALVED_LANES, _MIN_HALVED_POSITIONS = 16, 8
@@ -89,15 +87,12 @@ def lanes_for(channels: int, target: Target, kind: Scalar = Scalar.FLOAT32) -> i
     return lanes if channels >= lanes else 1 << (channels.bit_length() - 1)
 
 
-def is_too_narrow(positions: int, channels: int, target: Target) -> bool:
+def is_too_narrow(channels: int, target: Target) -> bool:
     """Returns True if tiles of a product would exclude lengths that it may have while a model runs.
 
-    A list that grows begins with few elements, which do not fill a vector. Products of few rows,
-    such as the scores of an attention's newest row, have code for any length that is nearly as
-    fast.
+    A list that grows begins with few elements, which do not fill a vector, such as the scores of an
+    attention to them. Generic code takes any length.
     """
-    if isinstance(positions, Extent) or positions > _MAX_FEW_ROWS:
-        return False
     return may_change(channels) and surely_lowest(channels) < target.lanes(4)
 
 

@@ -183,6 +183,91 @@ def test_attention_over_rows_that_grow() -> None:
         np.testing.assert_allclose(found[1], wanted[1], rtol=1e-5)
 
 
+def assert_close(model: nd.Model, counts: Sequence[int], caplog: pytest.LogCaptureFixture) -> None:
+    """Compares native code with references after some numbers of turns."""
+    with caplog.at_level(logging.INFO, "neurald"):
+        for count in counts:
+            found, wanted = (
+                results(model, device, rows() / 4, turns(count))
+                for device in (CpuDevice(), ReferenceDevice())
+            )
+            assert found is not None
+            assert wanted is not None
+            np.testing.assert_allclose(found[1], wanted[1], rtol=1e-5)
+    assert "runs on references" not in caplog.text
+    assert "not compiled" not in caplog.text
+
+
+def attention(graph: Graph, value: int) -> int:
+    """Adds attention of all rows to all rows."""
+    scores, weights, result = (graph.value(shape=shape) for shape in ((0, 0), (0, 0), (0, WIDTH)))
+    no, yes = (graph.builder.add_operand(nd.OperandType.BOOL) for _ in range(2))
+    graph.builder.set_operand_value(no, value=False)
+    graph.builder.set_operand_value(yes, value=True)
+    graph.builder.add_operation(Op.BATCH_MATMUL, [value, value, no, yes], [scores])
+    beta = graph.builder.add_operand(nd.OperandType.FLOAT32)
+    graph.builder.set_operand_value(beta, 0.5)
+    graph.builder.add_operation(Op.SOFTMAX, [scores, beta], [weights])
+    graph.builder.add_operation(Op.BATCH_MATMUL, [weights, value, no, no], [result])
+    return result
+
+
+def test_attention_of_all_rows_of_a_list(caplog: pytest.LogCaptureFixture) -> None:
+    """Neither the rows nor the columns of its scores fill a vector at first."""
+
+    def attended(graph: Graph, _: int, value: int) -> int:
+        largest, longer = graph.value(shape=(1, WIDTH)), graph.value(shape=(0, WIDTH))
+        keeps = graph.builder.add_operand(nd.OperandType.BOOL)
+        graph.builder.set_operand_value(keeps, value=True)
+        inputs = [attention(graph, value), graph.constant([0], INT), keeps]
+        graph.builder.add_operation(Op.TFLITE_REDUCE_MAX, inputs, [largest])
+        graph.builder.add_operation(Op.CONCATENATION, [value, largest, number(graph, 0)], [longer])
+        return longer
+
+    assert_close(over(attended), (0, 1, 14, 40), caplog)
+
+
+@sweep("operation", [Op.TFLITE_SLICE, Op.TFLITE_STRIDED_SLICE])
+@sweep("most", [64, 20, 7])
+def test_a_constant_limits_a_list(
+    operation: nd.OperationType, most: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each row is added to the row of a table with its number, as positions are encoded."""
+
+    def encoded(graph: Graph, counter: int, value: int) -> int:
+        shape, taken = graph.value(INT, (2,)), graph.value(shape=(0, WIDTH))
+        graph.builder.add_operation(Op.TFLITE_SHAPE, [value], [shape])
+        table = graph.builder.add_operand(FLOAT, (most, WIDTH))
+        graph.builder.set_operand_value(table, rows(most) / 8)
+        inputs = [table, graph.constant((0, 0), INT), shape]
+        if operation is Op.TFLITE_STRIDED_SLICE:
+            inputs += [graph.constant((1, 1), INT), *(number(graph, 0) for _ in range(5))]
+            inputs.append(graph.builder.add_operand(nd.OperandType.BOOL))
+            graph.builder.set_operand_value(inputs[-1], value=False)
+        graph.builder.add_operation(operation, inputs, [taken])
+        total = graph.binary(ADD, value, taken, graph.value(shape=(0, WIDTH)))
+        return pushed(graph, counter, total)
+
+    assert_close(over(encoded), (0, 1, 4, most - 2), caplog)
+
+
+def test_columns_of_a_list_that_data_chooses(caplog: pytest.LogCaptureFixture) -> None:
+    """An index stands for few elements while the list is short."""
+
+    def chosen(graph: Graph, counter: int, value: int) -> int:
+        columns, others = (graph.value(shape=(WIDTH, 0)) for _ in range(2))
+        graph.builder.add_operation(Op.TRANSPOSE, [value, graph.constant((1, 0), INT)], [columns])
+        indexes = graph.binary(
+            Op.SUB, graph.constant([WIDTH - 1] * WIDTH, INT), counter, graph.value(INT, (WIDTH,))
+        )
+        graph.builder.add_operation(Op.GATHER, [columns, number(graph, 0), indexes], [others])
+        turned = graph.value(shape=(0, WIDTH))
+        graph.builder.add_operation(Op.TRANSPOSE, [others, graph.constant((1, 0), INT)], [turned])
+        return pushed(graph, counter, turned)
+
+    assert_close(over(chosen), range(WIDTH + 1), caplog)
+
+
 @sweep("operation", [Op.TFLITE_FILL, Op.TFLITE_BROADCAST_TO, Op.TFLITE_TILE])
 def test_negative_integers_beside_lengths_are_data(
     operation: nd.OperationType, caplog: pytest.LogCaptureFixture
