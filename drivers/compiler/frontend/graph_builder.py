@@ -117,7 +117,8 @@ def build_graph(
         )
         builder.begin(position)
         try:
-            constants = lengths_of(call, known.get)
+            # The shape of a value with a limit is an upper bound, and no length.
+            constants = None if bounds.limits_input(call) else lengths_of(call, known.get)
             if constants is None:
                 constants = constant_results(call, main.operands, shapes, known, given, evaluate)
             if constants is not None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from neurald.drivers.compiler.ir.builder import Builder, Limit, Unsupported
 from neurald.drivers.compiler.ir.expression import Expression, constant, load, select
-from neurald.drivers.compiler.ir.extents.extent import estimate
+from neurald.drivers.compiler.ir.extents.extent import Extent, estimate
 from neurald.drivers.compiler.ir.graph import BoundedOutput, Graph, linearize
 from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -149,9 +149,13 @@ class BoundedShapes:
         self._builder = builder
         self._shape_of = shape_of
 
+    def limits_input(self, call: Call) -> bool:
+        """Returns True if an operation has an input with a limit."""
+        return bool(self.limits and self._limited(call))
+
     def concerns(self, call: Call) -> bool:
         """Returns True if an operation has an input or result with a limit."""
-        if call.binding.type in BOUNDED_LOWERINGS or self._limited(call):
+        if call.binding.type in BOUNDED_LOWERINGS or self.limits_input(call):
             return True
         return any(index in self._lengths for indexes in call.binding.inputs.values() for index in indexes)
 
@@ -352,7 +356,7 @@ class BoundedShapes:
             found = self._lengths.get(call.index("count"), ())
             if len(found) == 1 and isinstance(found[0], Limit):
                 return self._segments(call, lower, found[0])
-        elif kind in _MOVEMENTS:
+        elif kind in _MOVEMENTS or kind in _REDUCTIONS:
             self._move(call)
         return [BoundedValue(value=value) for value in lower(call, self._builder)]
 
@@ -360,7 +364,8 @@ class BoundedShapes:
         """Finds the lengths in the result of an operation that moves them."""
         source, (result, *_) = next(iter(call.binding.inputs)), call.binding.outputs
         given = self._lengths.get(call.index(source))
-        if given is None:
+        # A reduction moves a single length.
+        if given is None or (call.binding.type in _REDUCTIONS and len(given) > 1):
             return
         positions = np.arange(len(given)).reshape(self._shape_of(call.index(source)) or ())
         try:
@@ -380,7 +385,8 @@ class BoundedShapes:
         checked = self._builder.compute(segments.shape, lambda *at: load(segments, at), requirements)
         self.replaced[call.index("segments")] = checked
         try:
-            known = call.replaced("count", np.array(limit.bound, np.int32))
+            bound = np.array(limit.bound, object if isinstance(limit.bound, Extent) else np.int32)
+            known = call.replaced("count", bound)
             (value,) = lower(known, self._builder)
         finally:
             self.replaced.clear()

@@ -254,42 +254,82 @@ def test_sums_of_segments() -> None:
             compiled.run(source, np.array(segments, np.int32))
 
 
-@sweep("is_gathered", [False, True])
+def _count(graph: TfliteGraph, shape: int, operator: str) -> int:
+    """Adds the only element of a shape as a scalar."""
+    count = graph.tensor(shape=(), type_="INT32", has_rank=True)
+    if operator == "GATHER":
+        first = graph.tensor(shape=(), type_="INT32", data=np.array(0, np.int32), has_rank=True)
+        graph.operator(operator, [shape, first], [count], "GatherOptions", Axis=0, BatchDims=0)
+    elif operator == "REDUCE_PROD":
+        graph.operator(operator, [shape, _constant(graph, [0])], [count], "ReducerOptions", KeepDims=False)
+    else:
+        limits = [_constant(graph, [each]) for each in (0, 1, 1)]
+        graph.operator(operator, [shape, *limits], [count], "StridedSliceOptions", ShrinkAxisMask=1)
+    return count
+
+
+@sweep("is_open", [False, True])
+@sweep("taken", ["GATHER", "STRIDED_SLICE", "REDUCE_PROD"])
 @sweep("operator", ["UNSORTED_SEGMENT_SUM", "UNSORTED_SEGMENT_MAX"])
-def test_as_many_segments_as_distinct_elements(operator: str, *, is_gathered: bool) -> None:
+def test_as_many_segments_as_distinct_elements(operator: str, taken: str, *, is_open: bool) -> None:
     file = TfliteModel()
     graph = file.subgraph()
-    keys, data = graph.tensor(shape=(9,), type_="INT32"), graph.tensor(shape=(9, 2), type_="FLOAT32")
+    rows = (-1,) if is_open else (9,)
+    keys = graph.tensor(shape=(9,), type_="INT32", shape_signature=rows)
+    data = graph.tensor(shape=(9, 2), type_="FLOAT32", shape_signature=(*rows, 2))
     values = graph.tensor(shape=(9,), type_="INT32", shape_signature=(-1,))
-    numbers, shape = graph.tensor(shape=(9,), type_="INT32"), graph.tensor(shape=(1,), type_="INT32")
-    count = graph.tensor(shape=(), type_="INT32", has_rank=True)
+    numbers = graph.tensor(shape=(9,), type_="INT32", shape_signature=rows)
+    shape = graph.tensor(shape=(1,), type_="INT32")
     result = graph.tensor(shape=(9, 2), type_="FLOAT32", shape_signature=(-1, 2))
     graph.operator("UNIQUE", [keys], [values, numbers], "UniqueOptions", IdxOutType=2)
     graph.operator("SHAPE", [values], [shape], "ShapeOptions", OutType=2)
-    if is_gathered:
-        first = graph.tensor(shape=(), type_="INT32", data=np.array(0, np.int32), has_rank=True)
-        graph.operator("GATHER", [shape, first], [count], "GatherOptions", Axis=0, BatchDims=0)
-    else:
-        graph.operator(
-            "STRIDED_SLICE",
-            [shape, _constant(graph, [0]), _constant(graph, [1]), _constant(graph, [1])],
-            [count],
-            "StridedSliceOptions",
-            ShrinkAxisMask=1,
-        )
+    count = _count(graph, shape, taken)
     graph.operator(operator, [data, numbers, count], [result], f"{_camel(operator)}Options")
     graph.inputs, graph.outputs = [keys, data], [values, result]
     model = nd.load_tflite(file.build())
     compiled, references = (
         nd.CompilationBuilder(model, [CpuDevice(compiles=compiles)]).finish() for compiles in (True, False)
     )
-    source = generator.standard_normal((9, 2)).astype(np.float32)
-    for limit in (1, 4, 100):
-        given = generator.integers(0, limit, 9).astype(np.int32)
-        for found, reference in zip(compiled.run(given, source), references.run(given, source), strict=True):
-            assert found.shape == reference.shape
-            np.testing.assert_allclose(found, reference, rtol=1e-6)
+    for length in (9, 40, 9, 1) if is_open else (9,):
+        source = generator.standard_normal((length, 2)).astype(np.float32)
+        for limit in (1, 4, 100):
+            given = generator.integers(0, limit, length).astype(np.int32)
+            expected = references.run(given, source)
+            for found, reference in zip(compiled.run(given, source), expected, strict=True):
+                assert found.shape == reference.shape
+                np.testing.assert_allclose(found, reference, rtol=1e-6)
     assert not any(kernel.is_reference for step in compiled.profile() for kernel in step.kernels)
+
+
+@sweep("operator", ["FILL", "RANGE", "SHAPE"])
+@sweep("taken", ["GATHER", "STRIDED_SLICE", "REDUCE_PROD"])
+def test_numbers_of_rows_are_no_lengths_of_inputs(operator: str, taken: str) -> None:
+    """The input's length is open, and limits the number of distinct elements."""
+    file = TfliteModel()
+    graph = file.subgraph()
+    keys, values = (graph.tensor(shape=(9,), type_="INT32", shape_signature=(-1,)) for _ in range(2))
+    numbers = graph.tensor(shape=(9,), type_="INT32", shape_signature=(-1,))
+    shape = graph.tensor(shape=(1,), type_="INT32")
+    graph.operator("UNIQUE", [keys], [values, numbers], "UniqueOptions", IdxOutType=2)
+    graph.operator("SHAPE", [values], [shape], "ShapeOptions", OutType=2)
+    count = _count(graph, shape, taken)
+    many = graph.tensor(shape=(9,), type_="INT32", shape_signature=(-1,))
+    ones = [
+        graph.tensor(shape=(), type_="INT32", data=np.array(each, np.int32), has_rank=True) for each in (0, 1)
+    ]
+    if operator == "FILL":
+        graph.operator(operator, [shape, ones[1]], [many], "FillOptions")
+    elif operator == "RANGE":
+        graph.operator(operator, [ones[0], count, ones[1]], [many], "RangeOptions")
+    graph.inputs, graph.outputs = [keys], [values, shape, count, *([] if operator == "SHAPE" else [many])]
+    model = nd.load_tflite(file.build())
+    compiled, references = (
+        nd.CompilationBuilder(model, [CpuDevice(compiles=compiles)]).finish() for compiles in (True, False)
+    )
+    for length in (9, 300, 9, 1):
+        given = generator.integers(0, 5, length).astype(np.int32)
+        for found, reference in zip(compiled.run(given), references.run(given), strict=True):
+            np.testing.assert_array_equal(found, reference)
 
 
 def _camel(operator: str) -> str:
