@@ -104,7 +104,6 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/compiler/frontend/variants/open_models.py": "tests/drivers/compiler/frontend/variants/test_shape_specialization.py",
     "drivers/compiler/frontend/variants/pending_variant.py": "tests/drivers/compiler/frontend/variants/test_shape_specialization.py",
     "drivers/compiler/frontend/variants/variant_cache.py": "tests/drivers/compiler/frontend/variants/test_shape_specialization.py",
-    "drivers/compiler/frontend/lengths/open_lengths.py": "tests/drivers/cpu/test_open_model.py",
     "drivers/compiler/ir/extents/arithmetic.py": "tests/drivers/compiler/ir/extents/test_extent.py",
     "drivers/compiler/ir/extents/scope.py": "tests/drivers/compiler/ir/extents/test_extent.py",
     "drivers/compiler/ir/extents/terms.py": "tests/drivers/compiler/ir/extents/test_extent.py",

@@ -11,7 +11,7 @@ import numpy as np
 from neurald.drivers.compiler.analysis.interpreter import RequirementFailed, only_moves
 from neurald.drivers.compiler.frontend.constant_operations import fold_constant_operation, is_foldable
 from neurald.drivers.compiler.frontend.lengths.bounded_shapes import BoundedShapes
-from neurald.drivers.compiler.frontend.lengths.open_lengths import lengths_of
+from neurald.drivers.compiler.frontend.lengths.open_lengths import computed_lengths, lengths_of
 from neurald.drivers.compiler.frontend.variants.open_dimensions import is_specified, with_assumed_shapes
 from neurald.drivers.compiler.ir.builder import Builder, Limit, Unsupported
 from neurald.drivers.compiler.ir.complex_numbers import (
@@ -100,7 +100,12 @@ def build_graph(
 
     def value_of(index: int) -> Value:
         if index not in values:
-            values[index] = _value(main.operands[index], shapes.get(index), known.get(index), index, strings)
+            operand, array = main.operands[index], known.get(index)
+            values[index] = (
+                _value(operand, shapes.get(index), array, index, strings)
+                if array is None or array.dtype != object
+                else computed_lengths(builder, array, scalar_of(operand.type))
+            )
         return bounds.replaced.get(index, values[index])
 
     graph = Graph(inputs=[], outputs=[])

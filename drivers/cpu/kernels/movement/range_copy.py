@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from neurald.drivers.compiler.analysis.interpreter import Array, evaluate_node
 from neurald.drivers.compiler.ir.expression import Apply, Constant, Expression, Load, index, load, select
+from neurald.drivers.compiler.ir.extents.extent import Extent
 from neurald.drivers.compiler.ir.graph import Compute, is_data_movement
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import Op
@@ -62,8 +63,13 @@ class _SourceNumbers:
         self.tables: dict[Value, Array] = {}
 
     def body(self, body: Expression) -> Expression | None:
-        """Converts a movement of elements to one of indices; None if it depends on data."""
+        """Converts a movement of elements to one of indices; None if it depends on data.
+
+        That includes lengths that are only known at run time.
+        """
         if isinstance(body, Constant):
+            if isinstance(body.value, Extent):
+                return None
             return load(self._index_value(self._fill(body)), (index(0),))
         if isinstance(body, Load):
             if not self._are_known((*body.index, *(() if body.guard is None else (body.guard,)))):
