@@ -12,9 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from neurald.drivers.compiler.frontend.lengths.open_lengths import as_lengths
 from neurald.drivers.compiler.ir.builder import Builder, Limit, Unsupported
 from neurald.drivers.compiler.ir.expression import Expression, constant, load, select
-from neurald.drivers.compiler.ir.extents.extent import Extent, estimate
+from neurald.drivers.compiler.ir.extents.extent import estimate
 from neurald.drivers.compiler.ir.graph import BoundedOutput, Graph, linearize
 from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -29,6 +30,7 @@ from neurald.hal.model.operation_type import OperationType as T
 from neurald.hal.model.types import byte_size
 from neurald.hal.operations import DEFINITIONS, FAMILIES
 from neurald.hal.operations.machinery.call import Call, UnknownValue
+from neurald.hal.records import replace
 
 #: Operations that compute each row of a result from the same rows of their inputs, unless the
 #: number of rows of the result says otherwise. Rows keep their order.
@@ -98,6 +100,8 @@ _REDUCTIONS: Mapping[OperationType, ReductionOp] = {
 }
 
 
+#: Operations that repeat elements, and their inputs with the lengths of the result.
+_REPEATING: Mapping[OperationType, str] = {T.TFLITE_BROADCAST_TO: "shape", T.TFLITE_FILL: "dimensions"}
 #: Operations that only move the elements of their input.
 _MOVEMENTS = frozenset(
     (
@@ -225,6 +229,8 @@ class BoundedShapes:
             raise Unsupported(f"{kind.name} of inputs whose numbers of rows differ is not supported")
         shapes = self._result_shapes(call, limited)
         if all(shape == shapes[0] for shape in shapes):
+            if kind is T.TFLITE_SCATTER_ND:
+                return self._scattered(call, lower)
             return self._reduced(call, lower, limited)
         return self._row_wise(call, lower, limit, shapes)
 
@@ -356,6 +362,10 @@ class BoundedShapes:
             found = self._lengths.get(call.index("count"), ())
             if len(found) == 1 and isinstance(found[0], Limit):
                 return self._segments(call, lower, found[0])
+        elif kind in _REPEATING:
+            found = self._lengths.get(call.index(_REPEATING[kind]), ())
+            if sum(isinstance(each, Limit) for each in found) == 1:
+                return self._repeated(call, lower, found)
         elif kind in _MOVEMENTS or kind in _REDUCTIONS:
             self._move(call)
         return [BoundedValue(value=value) for value in lower(call, self._builder)]
@@ -385,31 +395,62 @@ class BoundedShapes:
         checked = self._builder.compute(segments.shape, lambda *at: load(segments, at), requirements)
         self.replaced[call.index("segments")] = checked
         try:
-            bound = np.array(limit.bound, object if isinstance(limit.bound, Extent) else np.int32)
-            known = call.replaced("count", bound)
+            known = call.replaced("count", as_lengths(limit.bound))
             (value,) = lower(known, self._builder)
         finally:
             self.replaced.clear()
         return (BoundedValue(value=value, limit=Limit(dimension=0, bound=limit.bound, count=limit.count)),)
+
+    def _repeated(
+        self, call: Call, lower: Lowering, lengths: Sequence[int | Limit]
+    ) -> Sequence[BoundedValue]:
+        """Lowers an operation that repeats elements, so that there are as many rows as elsewhere.
+
+        Args:
+            call, lower: see `lower`.
+            lengths: the lengths of the result, of which one is a limit.
+        """
+        (dimension,) = (at for at, each in enumerate(lengths) if isinstance(each, Limit))
+        bounds: list[int] = [each.bound if isinstance(each, Limit) else each for each in lengths]
+        limit = lengths[dimension]
+        if not isinstance(limit, Limit) or math.prod(bounds[:dimension]) != 1:
+            raise self._unsupported(call)
+        (value,) = lower(call.replaced(_REPEATING[call.binding.type], as_lengths(bounds)), self._builder)
+        return (BoundedValue(value=value, limit=replace(limit, dimension=dimension)),)
+
+    def _scattered(self, call: Call, lower: Lowering) -> Sequence[BoundedValue]:
+        """Lowers a SCATTER_ND: rows that do not exist add 0 to the first element."""
+        names = ("indices", "updates")
+        rows = [self._existing_rows(call, name, 0) for name in names]
+        self.replaced.update(zip(map(call.index, names), rows, strict=True))
+        try:
+            return [BoundedValue(value=value) for value in lower(call, self._builder)]
+        finally:
+            self.replaced.clear()
 
     def _reduced(self, call: Call, lower: Lowering, limited: Sequence[int]) -> Sequence[BoundedValue]:
         """Lowers a reduction of all rows: those that do not exist become neutral."""
         how, operand = _REDUCTIONS.get(call.binding.type), call.operand("input")
         if how is None or list(limited) != [call.index("input")] or operand.scale or operand.channel_quant:
             raise self._unsupported(call)
-        source, limit = self._builder.value(call, "input"), self.limits[limited[0]]
-        inner = math.prod(source.shape[limit.dimension + 1 :])
-        neutral = constant(of_nothing(how, source.type), source.type)
-
-        def body(*at: Expression) -> Expression:
-            row = linearize(at, source.shape) // inner
-            return select(row < load(limit.count, ()).to(Scalar.INDEX), load(source, at), neutral)
-
-        self.replaced[limited[0]] = self._builder.compute(source.shape, body)
+        neutral = of_nothing(how, self._builder.value(call, "input").type)
+        self.replaced[limited[0]] = self._existing_rows(call, "input", neutral)
         try:
             return [BoundedValue(value=value) for value in lower(call, self._builder)]
         finally:
             self.replaced.clear()
+
+    def _existing_rows(self, call: Call, name: str, otherwise: float) -> Value:
+        """Returns an input in which the elements of rows that do not exist are another number."""
+        source, limit = self._builder.value(call, name), self.limits[call.index(name)]
+        inner = math.prod(source.shape[limit.dimension + 1 :])
+
+        def body(*at: Expression) -> Expression:
+            row = linearize(at, source.shape) // inner
+            exists = row < load(limit.count, ()).to(Scalar.INDEX)
+            return select(exists, load(source, at), constant(otherwise, source.type))
+
+        return self._builder.compute(source.shape, body)
 
 
 #: Numbers of rows with which shape rules are evaluated, from the upper bound.

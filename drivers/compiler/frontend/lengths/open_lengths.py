@@ -131,6 +131,13 @@ def _arguments(call: Call) -> list[int]:
     return [index for name, indexes in call.binding.inputs.items() if name not in _MOVED for index in indexes]
 
 
+def as_lengths(values: Any) -> Array:
+    """Returns extents and numbers as an array: of INT32 if all of them are numbers."""
+    objects = as_objects(tuple(values) if isinstance(values, list) else values)
+    is_known = not any(isinstance(each, Extent) for each in objects.reshape(-1).tolist())
+    return objects.astype(np.int32) if is_known else objects
+
+
 def as_objects(values: Any) -> Array:
     """Returns extents and numbers as an array of objects; a single one has rank 0."""
     if isinstance(values, tuple):

@@ -87,13 +87,16 @@ def sliced(graph: TfliteGraph, inputs: Sequence[int]) -> Sequence[int]:
     return [part, soft]
 
 
-def _compared(build: Build, rows: int = ROWS) -> tuple[nd.Compilation, nd.Compilation]:
+def _compared(
+    build: Build, rows: int = ROWS, *, is_open: bool = False
+) -> tuple[nd.Compilation, nd.Compilation]:
     """Compiles a graph of a condition and a matrix, and prepares it for references."""
     file = TfliteModel()
     graph = file.subgraph()
+    length = -1 if is_open else rows
     graph.inputs = [
-        graph.tensor(shape=(rows,), type_="BOOL"),
-        graph.tensor(shape=(rows, COLUMNS), type_="FLOAT32"),
+        graph.tensor(shape=(rows,), type_="BOOL", shape_signature=(length,)),
+        graph.tensor(shape=(rows, COLUMNS), type_="FLOAT32", shape_signature=(length, COLUMNS)),
     ]
     graph.outputs = list(build(graph, graph.inputs))
     model = nd.load_tflite(file.build())
@@ -115,9 +118,41 @@ def multiplied(graph: TfliteGraph, inputs: Sequence[int]) -> Sequence[int]:
     return [products, results]
 
 
-@sweep("build", [masked, doubled, flattened, summed, sliced, multiplied])
-def test_rows_where_a_condition_holds(build: Build) -> None:
-    compiled, references = _compared(build)
+def scattered(graph: TfliteGraph, inputs: Sequence[int]) -> Sequence[int]:
+    """The selected rows where they were, and how many of them there are at each place."""
+    rows, found = _masked(graph, inputs), _found(graph, inputs[0])
+    places, pairs = _rows(graph, type_="INT32"), _rows(graph, 1, type_="INT32")
+    graph.operator("CAST", [found], [places], "CastOptions", InDataType=4, OutDataType=2)
+    # The last two places are one.
+    limited = _rows(graph, type_="INT32")
+    most = graph.tensor(shape=(), type_="INT32", data=np.array(ROWS - 2, np.int32), has_rank=True)
+    graph.operator("MINIMUM", [places, most], [limited], "MaximumMinimumOptions")
+    graph.operator("RESHAPE", [limited, _constant(graph, [-1, 1])], [pairs])
+    shape, ones = graph.tensor(shape=(2,), type_="INT32"), _rows(graph, COLUMNS)
+    one = graph.tensor(shape=(), type_="FLOAT32", data=np.array(1, np.float32), has_rank=True)
+    graph.operator("SHAPE", [rows], [shape], "ShapeOptions", OutType=2)
+    graph.operator("BROADCAST_TO", [one, shape], [ones])
+    results = [graph.tensor(shape=(ROWS, COLUMNS), type_="FLOAT32") for _ in range(2)]
+    for updates, result in zip((rows, ones), results, strict=True):
+        graph.operator("SCATTER_ND", [pairs, updates, _constant(graph, [ROWS, COLUMNS])], [result])
+    return [*results, ones]
+
+
+def filled(graph: TfliteGraph, inputs: Sequence[int]) -> Sequence[int]:
+    """As many numbers as there are selected rows, and their sum."""
+    rows, shape = _found(graph, inputs[0]), graph.tensor(shape=(1,), type_="INT32")
+    number = graph.tensor(shape=(), type_="FLOAT32", data=np.array(2.5, np.float32), has_rank=True)
+    numbers, total = _rows(graph), graph.tensor(shape=(), type_="FLOAT32", has_rank=True)
+    graph.operator("SHAPE", [rows], [shape], "ShapeOptions", OutType=2)
+    graph.operator("FILL", [shape, number], [numbers], "FillOptions")
+    graph.operator("SUM", [numbers, _constant(graph, [0])], [total], "ReducerOptions", KeepDims=False)
+    return [numbers, total]
+
+
+@sweep("build", [masked, doubled, flattened, summed, sliced, multiplied, scattered, filled])
+@sweep("is_open", [False, True])
+def test_rows_where_a_condition_holds(build: Build, *, is_open: bool) -> None:
+    compiled, references = _compared(build, is_open=is_open)
     source = generator.standard_normal((ROWS, COLUMNS)).astype(np.float32)
     for share in (0.3, 0.0, 1.0, 0.9, 0.1):
         condition = generator.random(ROWS) < share
