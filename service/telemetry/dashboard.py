@@ -94,6 +94,14 @@ _PANELS: Final[tuple[tuple[str, str, Sequence[tuple[str, str]]], ...]] = (
     ),
     ("Memory of requests", "bytes", [("neurald_request_bytes", "{{instance}}")]),
     (
+        "Memory of front ends",
+        "bytes",
+        [
+            ("neurald_front_end_resident_bytes", "{{instance}} resident"),
+            ("neurald_front_end_live_bytes", "{{instance}} in use"),
+        ],
+    ),
+    (
         "Fallbacks, cache misses and deadlines of applications",
         "short",
         [("increase(neurald_events_total[5m])", "{{instance}} {{event}} {{reason}}")],

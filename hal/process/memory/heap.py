@@ -8,7 +8,8 @@ after each call costs more than most calls: the system clears it again, page by 
 import ctypes
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import takewhile
 from pathlib import Path
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -22,6 +23,8 @@ _LATER_S = 60.0
 _MAX_TIME_SHARE = 0.01
 #: Parameters of `mallopt`: `M_TRIM_THRESHOLD`, `M_MMAP_THRESHOLD` and `M_ARENA_MAX`.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
+#: Names of a process's own memory in /proc/self/smaps, and of the part that is swapped out.
+_OWN = ("Anonymous:", "Swap:")
 #: How much freed memory is kept at the end of the heap, and the largest allocations that come from
 #: the heap, which glibc limits.
 _KEPT_BYTES = 64 << 20
@@ -64,6 +67,49 @@ def resident_bytes() -> int:
     """Returns the resident memory of this process, except what is shared or backed by files."""
     _, resident, shared, *_ = Path("/proc/self/statm").read_text(encoding="ascii").split()
     return (int(resident) - int(shared)) * _PAGE_BYTES
+
+
+class _Allocated(ctypes.Structure):
+    """`struct mallinfo2` of glibc.
+
+    Attributes:
+        uordblks: the bytes of what is allocated in heaps.
+    """
+
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+            *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+        )
+    )
+    uordblks: int
+
+
+def live_bytes() -> int:
+    """Returns the memory of this process that is in use, without what its main heap has freed.
+
+    The freed memory of other heaps is included, see `use_one_arena`. With another allocator than
+    that of glibc, which does not tell, these are the `resident_bytes`.
+    """
+    function = getattr(ctypes.CDLL(None), "mallinfo2", None)
+    if function is None:
+        return resident_bytes()
+    function.restype = _Allocated
+    with Path("/proc/self/smaps_rollup").open(encoding="ascii", errors="replace") as rollup:
+        own = _own_bytes(rollup)
+    # The heap is among the first mappings, so that only these are looked through.
+    with Path("/proc/self/smaps").open(encoding="ascii", errors="replace") as mappings:
+        is_there = any(line.endswith("[heap]\n") for line in mappings)
+        heap = (
+            _own_bytes(takewhile(lambda line: not line.startswith("VmFlags:"), mappings)) if is_there else 0
+        )
+    allocated: _Allocated = function()
+    return own - heap + allocated.uordblks
+
+
+def _own_bytes(lines: Iterable[str]) -> int:
+    return sum(int(line.split()[1]) << 10 for line in lines if line.startswith(_OWN))
 
 
 class HeapTrimmer:

@@ -4,20 +4,26 @@ Resources fluctuate with the clients' activity, so windows of time are compared:
 memory in each, and the median of descriptors and threads, which are rarely all free at once. The
 Theil-Sen slope, the median slope over all pairs of windows, is insensitive to outliers. A process
 also takes more memory once when it is busier than ever before. A leak shows in both halves of the
-run and in the whole, so the smallest of their three slopes counts.
+run and in the whole, so the smallest of their three slopes counts. The interval of the whole's
+slope shows how much of it may be chance.
+
+A process that reports how much of its memory is in use is judged by that: what is freed and not
+returned to the system yet varies by many times as much as the growth that must not be.
 """
 
 import json
+import math
 import statistics
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from faults.attacks.attack import MIB
@@ -37,6 +43,8 @@ _WINDOWS = 20
 #: by about half as much, and permitted excess in a daemon after all clients have left. A leak in
 #: one of ten thousand operations would be 20.
 FLAT = 8
+#: Standard deviations of a normal distribution that hold 95 of 100 values.
+_NORMAL_95 = 1.96
 _LEFT = 4
 _LEFT_S = 5.0
 _REPORT_S = 60.0
@@ -49,23 +57,36 @@ class Sample:
     Attributes:
         seconds: since the beginning.
         resident_bytes: without its children, which compile and end.
+        live_bytes: what of it is in use, as the process itself reports; None if it does not.
     """
 
     seconds: float
     resident_bytes: int
     descriptors: int
     threads: int
+    live_bytes: int | None = None
 
     @classmethod
-    def of(cls, pid: int, seconds: float) -> "Sample":
-        """Reads the current resources of a process."""
+    def of(cls, pid: int, seconds: float, live: Callable[[], int] | None = None) -> "Sample":
+        """Reads the current resources of a process.
+
+        Args:
+            pid, seconds: the process and the time.
+            live: asks the process for its `live_bytes`.
+        """
         held = Held.by(pid)
         return cls(
             seconds=seconds,
             resident_bytes=own_bytes(pid),
             descriptors=held.descriptors,
             threads=held.threads,
+            live_bytes=None if live is None else live(),
         )
+
+    @property
+    def judged_bytes(self) -> int:
+        """The memory that must not grow."""
+        return self.resident_bytes if self.live_bytes is None else self.live_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,10 +96,12 @@ class Growth:
     Attributes:
         memory_per_hour: the smallest slope of the minimum of its memory in either half and in the
             whole, in bytes.
+        memory_interval: the interval that holds the slope of the whole in 95 of 100 runs.
         descriptors, threads: by how many their median has grown over the run.
     """
 
     memory_per_hour: float
+    memory_interval: tuple[float, float]
     descriptors: float
     threads: float
 
@@ -89,11 +112,13 @@ class Growth:
         warm = [sample for sample in samples if sample.seconds >= end_s * _WARM_SHARE]
         windows = _windows(warm)
         length_s = end_s - warm[0].seconds
-        lowest = [min(window, key=lambda sample: sample.resident_bytes) for window in windows]
-        points = [(each.seconds, each.resident_bytes) for each in lowest]
+        lowest = [min(window, key=lambda sample: sample.judged_bytes) for window in windows]
+        points = [(each.seconds, each.judged_bytes) for each in lowest]
         middle = len(points) // 2
+        least, most = slope_interval(points)
         return cls(
             memory_per_hour=3600 * min(slope(points[:middle]), slope(points[middle:]), slope(points)),
+            memory_interval=(3600 * least, 3600 * most),
             descriptors=length_s * slope([_median(window, "descriptors") for window in windows]),
             threads=length_s * slope([_median(window, "threads") for window in windows]),
         )
@@ -102,7 +127,10 @@ class Growth:
         """Describes growth beyond the limits."""
         faults = []
         if self.memory_per_hour > most_per_hour:
-            faults.append(f"{who}: memory grows by {self.memory_per_hour / MIB:.2f} MiB an hour")
+            least, most = (each / MIB for each in self.memory_interval)
+            faults.append(
+                f"{who}: memory grows by {self.memory_per_hour / MIB:.2f} MiB an hour (95 %: {least:.2f} to {most:.2f})"
+            )
         for name, grown in (("descriptors", self.descriptors), ("threads", self.threads)):
             if grown > flat:
                 faults.append(f"{who}: the median number of {name} grew by {grown:.1f}")
@@ -127,8 +155,26 @@ def _windows(samples: Sequence[Sample]) -> list[list[Sample]]:
 
 def slope(points: Sequence[tuple[float, float]]) -> float:
     """Returns the median slope between all pairs of points; 0 for fewer than two."""
-    slopes = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in combinations(points, 2) if b[0] != a[0]]
+    slopes = _slopes(points)
     return statistics.median(slopes) if slopes else 0.0
+
+
+def slope_interval(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Returns the interval that holds `slope` in 95 of 100 runs; without limits for few points.
+
+    The number of pairs that rise has a known distribution if nothing grows (Kendall's), which says
+    how many slopes may be chance at either end.
+    """
+    slopes, count = _slopes(points), len(points)
+    chance = _NORMAL_95 * math.sqrt(count * (count - 1) * (2 * count + 5) / 18)
+    left_out = math.floor((len(slopes) - chance) / 2)
+    if left_out < 0 or not slopes:
+        return -math.inf, math.inf
+    return slopes[left_out], slopes[-1 - left_out]
+
+
+def _slopes(points: Sequence[tuple[float, float]]) -> list[float]:
+    return sorted((b[1] - a[1]) / (b[0] - a[0]) for a, b in combinations(points, 2) if b[0] != a[0])
 
 
 def soak(
@@ -205,6 +251,7 @@ def sampled(
     watched: dict[str, int],
     seconds: float,
     at_rest: Callable[[], AbstractContextManager[object]] = nullcontext,
+    live: Mapping[str, Callable[[], int]] = MappingProxyType({}),
 ) -> dict[str, list[Sample]]:
     """Samples processes for this many seconds; stops early if one of them ends.
 
@@ -212,6 +259,7 @@ def sampled(
         watched: their process IDs.
         seconds: the duration.
         at_rest: makes clients rest for a block in which samples are taken.
+        live: asks processes for their `Sample.live_bytes`.
     """
     samples: dict[str, list[Sample]] = {who: [] for who in watched}
     period_s = min(5.0, max(0.05, seconds / 200))
@@ -220,7 +268,7 @@ def sampled(
         try:
             with at_rest():
                 for who, pid in watched.items():
-                    samples[who].append(Sample.of(pid, now))
+                    samples[who].append(Sample.of(pid, now, live.get(who)))
         except (OSError, KeyError):
             break
         time.sleep(period_s)
@@ -239,8 +287,9 @@ def show(result: dict[str, Any]) -> int:
     """Prints a report; returns 1 if anything is wrong, else 0."""
     sys.stdout.write(f"{result['outcomes']}\n")
     for who, each in result["growth"].items():
+        least, most = (end / MIB for end in each["memory_interval"])
         sys.stdout.write(
-            f"{who:10} {each['memory_per_hour'] / MIB:8.2f} MiB/h  "
+            f"{who:10} {each['memory_per_hour'] / MIB:8.2f} MiB/h (95 %: {least:.2f} to {most:.2f})  "
             f"descriptors {each['descriptors']:+.1f}  threads {each['threads']:+.1f}\n"
         )
     sys.stdout.writelines(f"{line}\n" for line in result["wrong"])

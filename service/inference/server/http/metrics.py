@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from neurald.hal.accounting.exposition import Metric, Sample, event_metric, exposition
+from neurald.hal.process.memory.heap import live_bytes, resident_bytes
 from neurald.service.inference.models.served_version import ServedVersion
 from neurald.service.inference.models.statistics import FailureReason
 from neurald.service.inference.server.admission.request_budget import RequestBudget
@@ -54,6 +55,19 @@ _GAUGES: Final[tuple[tuple[str, str, Callable[[ServedVersion], float]], ...]] = 
     ("neurald_model_workers", "Workers of the model", lambda each: len(each.processes)),
 )
 
+_MEMORY: Final[tuple[tuple[str, str, Callable[[], int]], ...]] = (
+    (
+        "neurald_front_end_resident_bytes",
+        "Memory that the front end has, without files and shared memory",
+        resident_bytes,
+    ),
+    (
+        "neurald_front_end_live_bytes",
+        "Memory that the front end uses, without what is freed and not returned to the system yet",
+        live_bytes,
+    ),
+)
+
 
 def metrics_text(versions: Sequence[ServedVersion], budget: RequestBudget) -> str:
     """Returns the metrics of models and of the service, and the events of its front end."""
@@ -91,6 +105,10 @@ def metrics_text(versions: Sequence[ServedVersion], budget: RequestBudget) -> st
             description="Memory of all requests that are there now",
             samples=[Sample({}, budget.used_bytes)],
         )
+    )
+    metrics += (
+        Metric(name=name, kind="gauge", description=description, samples=[Sample({}, value())])
+        for name, description, value in _MEMORY
     )
     metrics.append(event_metric())
     return exposition(metrics)
