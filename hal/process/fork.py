@@ -102,6 +102,13 @@ def forkable_lock() -> threading.Lock:
     return lock
 
 
+def forkable_reentrant_lock() -> Any:
+    """Returns a lock like `forkable_lock`, which knows the thread that holds it."""
+    lock = threading.RLock()
+    _locks.add(weakref.ref(lock, _locks.discard))
+    return lock
+
+
 def at_fork(inherited: ForkAware) -> None:
     """Calls `inherited.forked()` in each child, for as long as the object exists."""
     _inherited.add(inherited)

@@ -1,17 +1,28 @@
 """A turn: threads that wait for the same thing take turns in doing the work of the wait."""
 
 import threading
+from collections.abc import Callable
+from typing import Final
 
 from neurald.hal.errors import BadState
-from neurald.hal.process.fork import forkable_lock
+from neurald.hal.process.fork import forkable_reentrant_lock
 
 
 class Turn:
-    """A lock that a thread cannot wait for while it holds it. Thread-safe."""
+    """A lock that a thread cannot wait for while it holds it. Thread-safe.
+
+    Signal handlers may ask for it at any moment, and raise errors.
+
+    Attributes:
+        give_back: ends the turn of the calling thread. No signal is handled before it has ended,
+            as at the begin of a function in Python.
+    """
 
     def __init__(self) -> None:
-        self._lock = forkable_lock()
-        self._holder = 0
+        # The lock and its owner change together, so that no signal is handled in between.
+        self._lock = forkable_reentrant_lock()
+        self._is_own: Final[Callable[[], bool]] = self._lock._is_owned
+        self.give_back: Final[Callable[[], None]] = self._lock.release
 
     def take(self, timeout_s: float | None) -> bool:
         """Waits for the turn; `give_back` follows if it was taken.
@@ -26,16 +37,14 @@ class Turn:
             BadState: a signal handler or a finalizer asks for the turn of the code that it has
                 interrupted.
         """
-        holder = threading.get_ident()
-        if self._holder == holder:
+        if self._is_own():
             raise BadState("the code that was interrupted here waits for the same execution")
         limit_s = -1 if timeout_s is None else min(max(0.0, timeout_s), threading.TIMEOUT_MAX)
-        if not self._lock.acquire(timeout=limit_s):
-            return False
-        self._holder = holder
-        return True
-
-    def give_back(self) -> None:
-        """Ends the turn of the calling thread."""
-        self._holder = 0
-        self._lock.release()
+        try:
+            is_taken: bool = self._lock.acquire(timeout=limit_s)
+        except BaseException:
+            # A signal handler has raised it, perhaps after the turn was taken.
+            if self._is_own():
+                self.give_back()
+            raise
+        return is_taken

@@ -1,4 +1,4 @@
-"""Interrupts a call at each place where a signal handler may raise an exception, in turn."""
+"""Interrupts a call at each place where the handler of a signal may run, in turn."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -9,7 +9,13 @@ class Interrupted(BaseException):
     """Is raised by the handler of a signal."""
 
 
-def interruptions(call: Callable[[], object], *packages: str) -> Iterator[int]:
+def _raise() -> None:
+    raise Interrupted
+
+
+def interruptions(
+    call: Callable[[], object], *packages: str, handle: Callable[[], object] = _raise
+) -> Iterator[int]:
     """Makes a call again and again, and yields after each time that it was interrupted.
 
     The first time it is interrupted at the first place in these packages, the second time at the
@@ -17,16 +23,19 @@ def interruptions(call: Callable[[], object], *packages: str) -> Iterator[int]:
     begins, and after the call of a function in C; jumps backwards are left out.
 
     Args:
-        call: raises Interrupted if it is interrupted.
+        call: raises Interrupted if the handler does.
         packages: the first parts of the names of modules.
+        handle: is called at the place.
     """
     wanted = 0
-    while _was_interrupted(call, packages, wanted):
+    while _was_interrupted(call, packages, handle, wanted):
         yield wanted
         wanted += 1
 
 
-def _was_interrupted(call: Callable[[], object], packages: tuple[str, ...], wanted: int) -> bool:
+def _was_interrupted(
+    call: Callable[[], object], packages: tuple[str, ...], handle: Callable[[], object], wanted: int
+) -> bool:
     passed = 0
 
     def at_event(frame: FrameType, event: str, _: object) -> None:
@@ -34,7 +43,7 @@ def _was_interrupted(call: Callable[[], object], packages: tuple[str, ...], want
         if event in ("call", "c_return") and str(frame.f_globals.get("__name__")).startswith(packages):
             passed += 1
             if passed == wanted + 1:
-                raise Interrupted
+                handle()
 
     sys.setprofile(at_event)
     try:

@@ -1,8 +1,10 @@
 """Turns: one thread at a time, and none waits for itself."""
 
+import os
 import threading
 
 import pytest
+from support.interruption import interruptions
 
 from neurald.hal.errors import BadState
 from neurald.hal.process.turn import Turn
@@ -38,3 +40,83 @@ def test_a_thread_cannot_wait_for_itself() -> None:
     turn.give_back()
     assert turn.take(1e300)
     turn.give_back()
+
+
+def wait(turn: Turn) -> bool:
+    """Takes the turn as code does that waits."""
+    if not turn.take(10.0):
+        return False
+    try:
+        return True
+    finally:
+        turn.give_back()
+
+
+#: The least number of places at which `wait` is interrupted.
+MIN_PLACES = 6
+
+
+def is_free(turn: Turn) -> bool:
+    """Returns whether another thread can take the turn."""
+    found: list[bool] = []
+
+    def ask() -> None:
+        found.append(turn.take(0))
+        if found[-1]:
+            turn.give_back()
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+def test_a_handler_of_signals_never_waits_for_the_code_that_it_interrupts() -> None:
+    turn = Turn()
+    outcomes: list[str] = []
+
+    def handle() -> None:
+        try:
+            assert turn.take(5.0), "it waited for what it interrupts"
+        except BadState:
+            outcomes.append("refused")
+        else:
+            turn.give_back()
+            outcomes.append("taken")
+
+    places = 0
+    for _ in interruptions(lambda: wait(turn), __name__, Turn.__module__, handle=handle):
+        places += 1
+        assert len(outcomes) == places
+        assert is_free(turn)
+    assert places >= MIN_PLACES
+    assert set(outcomes) == {"refused", "taken"}
+
+
+def test_errors_of_handlers_leave_the_turn_free() -> None:
+    turn, places = Turn(), 0
+    for place in interruptions(lambda: wait(turn), __name__, Turn.__module__):
+        places += 1
+        assert is_free(turn), f"place {place}"
+    assert places >= MIN_PLACES
+
+
+def test_the_turn_is_free_in_a_child() -> None:
+    turn = Turn()
+    taken, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        assert turn.take(None)
+        taken.set()
+        done.wait(60)
+        turn.give_back()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert taken.wait(60)
+    child = os.fork()
+    if not child:
+        os._exit(0 if turn.take(0) else 1)
+    done.set()
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0
