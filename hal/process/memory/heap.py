@@ -9,6 +9,7 @@ import ctypes
 import os
 import time
 from collections.abc import Callable, Iterable
+from functools import cache
 from itertools import takewhile
 from pathlib import Path
 
@@ -86,16 +87,24 @@ class _Allocated(ctypes.Structure):
     uordblks: int
 
 
+@cache
+def _mallinfo() -> "Callable[[], _Allocated] | None":
+    """Returns `mallinfo2`, which glibc has; made once, since ctypes makes a class for it."""
+    function = getattr(ctypes.CDLL(None), "mallinfo2", None)
+    if function is not None:
+        function.restype = _Allocated
+    return function
+
+
 def live_bytes() -> int:
     """Returns the memory of this process that is in use, without what its main heap has freed.
 
     The freed memory of other heaps is included, see `use_one_arena`. With another allocator than
     that of glibc, which does not tell, these are the `resident_bytes`.
     """
-    function = getattr(ctypes.CDLL(None), "mallinfo2", None)
-    if function is None:
+    mallinfo = _mallinfo()
+    if mallinfo is None:
         return resident_bytes()
-    function.restype = _Allocated
     with Path("/proc/self/smaps_rollup").open(encoding="ascii", errors="replace") as rollup:
         own = _own_bytes(rollup)
     # The heap is among the first mappings, so that only these are looked through.
@@ -104,8 +113,7 @@ def live_bytes() -> int:
         heap = (
             _own_bytes(takewhile(lambda line: not line.startswith("VmFlags:"), mappings)) if is_there else 0
         )
-    allocated: _Allocated = function()
-    return own - heap + allocated.uordblks
+    return own - heap + mallinfo().uordblks
 
 
 def _own_bytes(lines: Iterable[str]) -> int:

@@ -9,6 +9,7 @@ how much memory it uses, in which a leak of 1 MiB an hour shows within half an h
 
 import contextlib
 import json
+import os
 import queue
 import re
 import tempfile
@@ -21,11 +22,12 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import tritonclient.grpc as grpc_client
 from faults.proc import Held, shared_memory_entries
-from faults.soak.soak import FLAT, LOAD, MOST_PER_HOUR, Growth, left, sampled, show
+from faults.soak.soak import FLAT, LOAD, MOST_PER_HOUR, NO_THREAD_CACHES, Growth, left, sampled, show
 from support.inference import zoo
 from support.inference.serving import Serving
 from support.inference.ways import Way, ways
@@ -157,7 +159,10 @@ def soak_service(seconds: float, *, most_per_hour: float = MOST_PER_HOUR, flat: 
         zoo.write_plain(folder / "models", "same", zoo.reshaping(count=_ELEMENTS))
         zoo.write_plain(folder / "models", "other", zoo.dense())
         socket = str(folder / "service.sock")
-        with Serving(folder / "models", allow_client_shm=True, socket=socket) as service:
+        with (
+            mock.patch.dict(os.environ, NO_THREAD_CACHES),
+            Serving(folder / "models", allow_client_shm=True, socket=socket) as service,
+        ):
             service.wait_ready()
             all_ways = ways(service.grpc, service.http, Path(socket), "same", _X)
             load = _Load(all_ways)

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from neurald.hal.process.memory.heap import HeapTrimmer, resident_bytes
+from neurald.hal.process.memory.heap import HeapTrimmer, live_bytes, resident_bytes
 
 MIB = 1 << 20
 
@@ -99,6 +99,43 @@ def test_glibc_gives_back_what_a_thread_has_freed(kept: int) -> None:
     before, freed, after = map(int, output.split())
     assert freed > before + 30 * MIB, "it would have been kept"
     assert after < before + 8 * MIB
+
+
+IN_USE = """
+from neurald.hal.process.memory.heap import keep_freed_memory, live_bytes, resident_bytes, use_one_arena
+
+use_one_arena()
+keep_freed_memory()
+live_bytes()
+
+def memory():
+    return live_bytes(), resident_bytes()
+
+found = [memory()]
+blocks = [b"x" * 300_000 for _ in range(50)]
+small = [bytes(200) for _ in range(20_000)]
+found.append(memory())
+pinning = b"x" * 300_000
+del blocks
+found.append(memory())
+del small
+for live, resident in found:
+    print(live, resident)
+"""
+
+
+@pytest.mark.skipif("glibc" not in os.confstr("CS_GNU_LIBC_VERSION").lower(), reason="another allocator")  # type: ignore[union-attr]
+def test_freed_memory_is_not_in_use() -> None:
+    output = subprocess.run([sys.executable, "-c", IN_USE], check=True, capture_output=True, text=True).stdout
+    before, used, freed = (tuple(map(int, line.split())) for line in output.splitlines())
+    assert used[0] - before[0] == pytest.approx(50 * 300_000 + 20_000 * 248, rel=0.05)
+    assert freed[0] - before[0] == pytest.approx(300_000 + 20_000 * 248, rel=0.1)
+    assert freed[1] > used[1] - MIB, "it has been kept"
+
+
+def test_memory_in_use_without_glibc(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("neurald.hal.process.memory.heap._mallinfo", lambda: None)
+    assert live_bytes() == pytest.approx(resident_bytes(), abs=MIB)
 
 
 KEPT = """

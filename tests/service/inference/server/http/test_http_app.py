@@ -416,6 +416,8 @@ def test_metrics_have_the_names_of_triton(client: Any, serving: Serving) -> None
     assert b'nv_inference_request_success{model="same_FP32",version="1"}' in text
     # Nothing that has an answer is counted any more.
     assert b"neurald_request_bytes 0\n" in text
+    memory = dict(re.findall(rb"^neurald_front_end_(live|resident)_bytes (\d+)$", text, re.M))
+    assert all(5 << 20 < int(memory[kind]) < 1 << 30 for kind in (b"live", b"resident")), memory
 
 
 def failures(serving: Serving) -> dict[str, int]:
