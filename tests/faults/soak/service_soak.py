@@ -97,11 +97,11 @@ class _Load:
     @contextlib.contextmanager
     def at_rest(self) -> Iterator[None]:
         """Makes clients leave during the block, which begins when the service has noticed."""
-        with self._turn:
-            self._rests = True
-            self._turn.wait_for(lambda: not self._connected)
-        time.sleep(_LEAVE_S)
         try:
+            with self._turn:
+                self._rests = True
+                self._turn.wait_for(lambda: not self._connected)
+            time.sleep(_LEAVE_S)
             yield
         finally:
             with self._turn:
