@@ -27,6 +27,7 @@ from neurald.service.inference.repository.folders import (
 )
 from neurald.service.inference.repository.model_config import (
     ModelSettings,
+    absent_versions,
     completed,
     parse_config,
     parse_config_json,
@@ -58,6 +59,8 @@ _MAX_GIVEN: Final = 64
 #: reason. Configurations of clients may be a part of these, and all are in one report.
 _MAX_FAILURES: Final = 1024
 _MAX_REASON_CHARACTERS: Final = 800
+#: How many versions are named in a reason.
+_MAX_NAMED = 10
 #: How many versions are remembered that were served and are not any more.
 _MAX_FORMER: Final = 4096
 
@@ -130,6 +133,8 @@ class Registry:
         self._models: dict[str, dict[int, ServedVersion]] = {}
         self._sources: dict[str, _Source] = {}
         self._failures: dict[str, str] = {}
+        #: What operators are told of models of which not all versions are there that are wanted.
+        self._absences: dict[str, str] = {}
         #: Versions that were served and are not any more, the oldest first.
         self._former: dict[tuple[str, int], None] = {}
         self._loading: set[str] = set()
@@ -216,6 +221,8 @@ class Registry:
                 )
             elif not status.reason and each.is_outdated(state):
                 status = msgspec.structs.replace(status, reason=OUTDATED)
+            elif not status.reason:
+                status = msgspec.structs.replace(status, reason=self._absences.get(each.name, ""))
             found.append(status)
         found += (
             ModelStatus(name=name, version="", is_ready=False, reason=failure)
@@ -334,6 +341,7 @@ class Registry:
             versions = self._models.pop(name, {})
             self._note_former(name, versions, ())
             self._sources.pop(name, None)
+            self._absences.pop(name, None)
             self._demanded.discard(name)
             self._note_failure(name, _UNLOADED)
             await asyncio.gather(*(each.close() for each in versions.values()))
@@ -354,6 +362,19 @@ class Registry:
         while len(self._failures) >= _MAX_FAILURES:
             del self._failures[next(iter(self._failures))]
         self._failures[name] = printable(reason, keeps_lines=True)
+
+    def _note_absence(self, name: str, versions: Sequence[int]) -> None:
+        """Logs and remembers versions that the policy of a model names and that do not exist."""
+        self._absences.pop(name, None)
+        if not versions:
+            return
+        numbers = [str(each) for each in versions[:_MAX_NAMED]]
+        if len(versions) > _MAX_NAMED:
+            numbers.append(f"{len(versions) - _MAX_NAMED} more")
+        self._absences[name] = (
+            f"its policy names versions that are not there: {listed(numbers)}; add them, or change version_policy"
+        )
+        logger.warning("the model %s is served, but %s", name, self._absences[name])
 
     def _note_former(self, name: str, before: Iterable[int], now: Iterable[int]) -> None:
         """Remembers versions that are not served any more, and forgets those that are."""
@@ -440,6 +461,7 @@ class Registry:
         for each in kept.values():
             each.config = completed(config, name, each.loaded_by_worker)
         self._models[name], self._sources[name] = kept | fresh, source
+        self._note_absence(name, absent_versions(config, found.versions))
         self._note_former(name, before, versions)
         await asyncio.gather(*(each.close() for version, each in before.items() if version not in kept))
 

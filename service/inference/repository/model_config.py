@@ -287,6 +287,11 @@ def versions_to_serve(config: Any, found: tuple[int, ...]) -> tuple[int, ...]:
     return found[-count:]
 
 
+def absent_versions(config: Any, found: tuple[int, ...]) -> tuple[int, ...]:
+    """Returns the versions that the policy of a configuration names and that do not exist."""
+    return tuple(sorted({*config.version_policy.specific.versions}.difference(found)))
+
+
 def completed(config: Any, name: str, loaded: ModelDescription) -> Any:
     """Returns a configuration with what follows from the model.
 

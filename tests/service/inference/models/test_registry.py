@@ -236,6 +236,51 @@ def test_models_know_of_files_that_were_written_before_they_were_loaded(
     asyncio.run(check())
 
 
+def test_operators_are_told_of_versions_that_a_policy_names_and_that_are_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(worker_pool, "ModelWorker", FakeWorker)
+    folder = zoo.write_model(tmp_path, "m", b"a", b"b")
+
+    async def check() -> None:
+        models = registry_of(tmp_path)
+
+        async def reason(versions: object) -> str:
+            caplog.clear()
+            (folder / "config.pbtxt").write_text(f"version_policy {{ specific {{ versions: {versions} }} }}")
+            await models.load("m")
+            (status,) = models.statuses()
+            assert (status.version, status.is_ready) == ("2", True)
+            assert bool(status.reason) == bool(caplog.messages)
+            assert all("the model m is served, but" in each for each in caplog.messages)
+            assert all(status.reason in each for each in caplog.messages)
+            return status.reason
+
+        assert await reason([2]) == ""
+        told = "its policy names versions that are not there: "
+        assert (await reason([2, 9])).startswith(f"{told}9; add them")
+        assert (await reason([7, 2, 9])).startswith(f"{told}7 and 9;")
+        many = await reason([2, *range(10, 10_010)])
+        assert many.startswith(f"{told}10, 11,")
+        assert "19 and 9990 more;" in many
+        caplog.clear()
+        await models.load("m")
+        assert models.statuses()[0].reason == many
+        assert not caplog.messages, "nothing has changed"
+        assert await reason([2]) == ""
+        await reason([2, 3])
+        zoo.write_model(tmp_path, "m", b"c", first=3)
+        (folder / "config.pbtxt").write_text("version_policy { specific { versions: [2, 3] } }")
+        await models.load("m")
+        assert [(each.version, each.reason) for each in models.statuses()] == [("2", ""), ("3", "")]
+        await models.unload("m")
+        assert not models._absences
+        await models.close(0.0)
+        models._workers.close()
+
+    asyncio.run(check())
+
+
 def test_versions_that_are_the_same_as_before_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_pool, "ModelWorker", FakeWorker)
     folder = zoo.write_model(tmp_path, "m", b"a", b"b", b"c", config="version_policy { all {} }")

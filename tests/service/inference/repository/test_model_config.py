@@ -11,6 +11,7 @@ from neurald.hal.lanes.opening import TensorDescription
 from neurald.service.inference.protocol.errors import ServiceError
 from neurald.service.inference.protocol.messages import POOL
 from neurald.service.inference.repository.model_config import (
+    absent_versions,
     completed,
     parse_config,
     parse_config_json,
@@ -135,13 +136,17 @@ def test_priorities_have_policies() -> None:
 
 def test_policies_choose_versions() -> None:
     found = (1, 2, 5, 7)
-    for text, chosen in (
-        ("", (7,)),
-        ("version_policy { latest { num_versions: 2 } }", (5, 7)),
-        ("version_policy { all {} }", found),
-        ("version_policy { specific { versions: [2, 9] } }", (2,)),
+    for text, chosen, absent in (
+        ("", (7,), ()),
+        ("version_policy { latest { num_versions: 9 } }", found, ()),
+        ("version_policy { latest { num_versions: 2 } }", (5, 7), ()),
+        ("version_policy { all {} }", found, ()),
+        ("version_policy { specific { versions: [2, 5] } }", (2, 5), ()),
+        ("version_policy { specific { versions: [9, 2, -1, 9] } }", (2,), (-1, 9)),
     ):
-        assert versions_to_serve(parse_config("m", text), found) == chosen
+        config = parse_config("m", text)
+        assert versions_to_serve(config, found) == chosen
+        assert absent_versions(config, found) == absent
 
 
 @pytest.mark.parametrize(
