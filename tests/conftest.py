@@ -3,6 +3,7 @@
 import contextlib
 import faulthandler
 import gc
+import logging
 import os
 import resource
 import signal
@@ -238,6 +239,27 @@ def _own_limits() -> Iterator[None]:
     for kind, limit in changed.items():
         setrlimit(kind, limit)
     assert not changed, "the test has changed limits of the process that runs all tests"
+
+
+@pytest.fixture(autouse=True)
+def unexpected_errors() -> Iterator[list[str]]:
+    """Checks that nothing fails unexpectedly while the first tier chooses kernels.
+
+    References would run such operations, with the same results. A test that causes such errors
+    removes them from the list.
+    """
+    found: list[str] = []
+
+    class Collector(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            found.append(self.format(record))
+
+    logger = logging.getLogger("neurald.drivers.cpu.first_tier")
+    collector = Collector(logging.ERROR)
+    logger.addHandler(collector)
+    yield found
+    logger.removeHandler(collector)
+    assert not found, found[0]
 
 
 @pytest.fixture(autouse=True)

@@ -7,8 +7,9 @@ from typing import Final
 
 from neurald.drivers.cpu.first_tier.binding.folding import Folding
 from neurald.drivers.cpu.first_tier.binding.scope import Bind, BindingScope
-from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, BoundTemporary
+from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, BoundTemporary, NotBound
 from neurald.drivers.cpu.first_tier.layout import Tiles
+from neurald.hal.errors import Error
 from neurald.hal.model.graph import Operand, Operation, Subgraph
 from neurald.hal.model.lazy_table import LazyTable
 from neurald.hal.model.model import Model
@@ -16,7 +17,7 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.operation_type import OperationType as T
 from neurald.hal.model.types import Lifetime, OperandType
 from neurald.hal.operations import DEFINITIONS
-from neurald.hal.operations.machinery.call import Array, Call
+from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
 from neurald.hal.validation.shape_inference import LazyBindings
 
 _LOG: Final = logging.getLogger(__name__)
@@ -414,10 +415,17 @@ class Binder:
                 DEFINITIONS[operation.type].check(call)
             calls = bind(self._scope, call)
             return calls if self._are_right(calls, operation) else None
-        except Exception:
+        except (NotBound, UnknownValue, Error):
             # References report what is wrong with it, if anything.
             _LOG.debug("operation %d, %s, runs on references", position, operation.type.name, exc_info=True)
-            return None
+        except Exception:
+            # A defect. References compute the right results, but slowly.
+            _LOG.exception(
+                "operation %d, %s, runs on references, since choosing its kernel failed unexpectedly",
+                position,
+                operation.type.name,
+            )
+        return None
 
     def _are_right(self, calls: Sequence[BoundCall], operation: Operation) -> bool:
         """Returns True if calls read all that decides the results, and only operands with elements.

@@ -177,6 +177,7 @@ _SAME_BITS: Final = ({"int8", "uint8"}, {"int16", "uint16"}, {"int32", "uint32"}
 _WITH_ALL: Final = {
     **dict.fromkeys(("int8", "uint8", "int16", "uint16", "bool"), "int32"),
     "float16": "float32",
+    "uint32": "int64",
 }
 
 
@@ -586,7 +587,7 @@ def _casting(source: str, target: str, *, is_tflite: bool) -> str | None:
     if not source.startswith("float"):
         # Integers wrap around, so that those of a size have the same bits.
         target = target.removeprefix("u")
-    if source == "uint32" and target not in ("float32", "int64"):
+    if source == "uint32" and target != "int64" and not target.startswith("float"):
         source = "int32"
     return f"cast_{source}_{target}" if (source, target) in _CASTS else None
 

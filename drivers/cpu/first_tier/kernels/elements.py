@@ -55,6 +55,7 @@ from neurald.drivers.cpu.kernels.common.addressing import multiple
 from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES
 from neurald.drivers.cpu.native.objects.unit_queue import Unit
 from neurald.drivers.cpu.target.target import Target
+from neurald.hal.records import replace
 
 #: Computes an element from those of the operands, and from parameters.
 Function = Callable[..., Expression]
@@ -337,6 +338,8 @@ def _lookup(target: Target, size: int, result_size: int) -> Unit:
         target: the target of the code.
         size, result_size: the sizes of elements and of results in bytes.
     """
+    # Processors that permute bytes have the library of those that do not; see `built_library`.
+    target = replace(target, has_byte_permutes=False)
     kernel = KernelWriter(target, f"first_lookup_{size}_{result_size}", ("out", "input", "lookup"))
     code, element, result = kernel.code, f"i{8 * size}", f"i{8 * result_size}"
     first, last = kernel.blocks()

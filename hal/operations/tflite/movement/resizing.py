@@ -3,6 +3,12 @@
 Bilinear results for quantised values match TFLite's reference kernels: signed ones are interpolated
 in fixed point with 10-bit weights, unsigned ones in float32. Scales of inputs and outputs are
 ignored.
+
+The scale from positions in the result to positions in the image has 10 bits of fraction as well, so
+its rounding adds up along an image: a row at the end of a large one may be computed from rows that
+are half an element or more away. XNNPACK, which LiteRT uses by default, rounds each position
+instead, so its bytes may differ much. Where TFLite's reference kernels would read elements after
+the last one of a row or column, the last one is used.
 """
 
 import numpy as np

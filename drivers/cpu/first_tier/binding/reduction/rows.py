@@ -25,6 +25,7 @@ from neurald.drivers.cpu.first_tier.binding.scope import (
 )
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, BoundTemporary, NotBound
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import OperandType
 from neurald.hal.operations.arithmetic.quantized import quantized_limits
 from neurald.hal.operations.machinery.call import Call
@@ -99,7 +100,7 @@ def _parameters(call: Call, name: str, count: int) -> tuple[str, tuple[int, ...]
     operand, output = call.operand("input"), call.operand("output")
     if operand.type is FLOAT:
         return f"{name}_float", ((bits(float(count)),) if name == "mean" else ())
-    if operand.type in _INTEGERS and name != "mean":
+    if operand.type in _INTEGERS:
         return f"{name}_{_INTEGERS[operand.type]}", ()
     if name in ("largest", "smallest"):
         if operand.type is _BOOL:
@@ -108,7 +109,7 @@ def _parameters(call: Call, name: str, count: int) -> tuple[str, tuple[int, ...]
             raise NotBound("the scales differ")
         return f"{name}_{integer_of(operand)}", ()
     largest = 1 << 15 if operand.type is SHORT else 255
-    if output.type is not operand.type or count * largest > MAX_INT32:
+    if not is_quantized(operand) or output.type is not operand.type or count * largest > MAX_INT32:
         raise NotBound("the types have no kernel")
     ends = (output.zero_point, *quantized_limits(output))
     if name == "mean":

@@ -34,7 +34,8 @@ class RowReduction:
         start: identity element.
         combine: instruction, or intrinsic with a dot.
         extension: the instruction that extends smaller elements; empty if none are smaller.
-        result: what becomes of the total: "" nothing, `divided`, `requantized` or `rescaled`.
+        result: what becomes of the total: "" nothing, `divided`, `averaged`, `requantized` or
+            `rescaled`.
     """
 
     name: str
@@ -92,6 +93,18 @@ REDUCTIONS: Final = (
             ("largest", "llvm.smax", lambda size: -1 << size - 1),
             ("smallest", "llvm.smin", lambda size: (1 << size - 1) - 1),
         )
+    ),
+    *(
+        RowReduction(
+            name=f"mean_{kind}",
+            element=element,
+            total="i64",
+            start=0,
+            combine="add",
+            extension=extension,
+            result="averaged",
+        )
+        for kind, element, extension in (("word", "i32", "sext"), ("long", "i64", ""))
     ),
     *(
         RowReduction(name=f"{name}_{sign}", element="i8", total="i8", start=start, combine=f"llvm.{how}")
@@ -193,9 +206,9 @@ def _halves(v: Vector, kind: str, value: str) -> list[str]:
 def _reduction(target: Target, how: RowReduction, *, is_row: bool) -> Unit:
     """Writes a reduction of rows, or of columns, which have neighbours.
 
-    Words: elements that are reduced, columns, then: for `divided`, the divisor; for `requantized`,
-    what is added to the sum, and the parameters of requantisation; for `rescaled` a factor, an
-    offset, the zero point, and the limits. A work item is a row, or a matrix of columns.
+    Words: elements that are reduced, columns, then: for `divided`, the divisor as a float; for
+    `requantized`, what is added to the sum, and the parameters of requantisation; for `rescaled` a
+    factor, an offset, the zero point, and the limits. A work item is a row, or a matrix of columns.
     """
     kernel = KernelWriter(target, f"first_{how.name}_{'rows' if is_row else 'columns'}", ("out", "input"))
     code = kernel.code
@@ -210,6 +223,9 @@ def _reduction(target: Target, how: RowReduction, *, is_row: bool) -> Unit:
     def result(v: Vector, total: str) -> str:
         if how.result == "divided":
             return v.binary("fdiv", "float", total, v.splat("float", kernel.word(2, "float")))
+        if how.result == "averaged":
+            mean = v.binary("sdiv", "i64", total, v.splat("i64", length))
+            return v.cast("trunc", "i64", mean, how.element) if how.extension else mean
         if how.result == "requantized":
             total = v.binary("add", "i32", total, v.splat("i32", kernel.word(2, "i32")))
             return requantized_by_words(kernel, v, total, 3, how.element)

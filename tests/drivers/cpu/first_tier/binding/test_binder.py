@@ -161,6 +161,21 @@ def test_messages_name_the_operands_of_their_operation() -> None:
     assert len({*messages}) == len(messages) == 2
 
 
+def test_unexpected_errors_are_logged(monkeypatch: pytest.MonkeyPatch, unexpected_errors: list[str]) -> None:
+    def fail(binder: Binder, calls: list[BoundCall], operation: Operation) -> bool:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Binder, "_are_right", fail)
+    build = LayerBuilder(0)
+    given, output = build.operand(FLOAT, (3,)), build.operand(FLOAT, (3,))
+    model = build.model(nd.OperationType.TFLITE_NEG, [given], output, [given])
+    assert not isinstance(prepared(model), CpuPreparedModel)
+    (message,) = unexpected_errors
+    assert message.startswith("operation 0, TFLITE_NEG, runs on references")
+    assert "ZeroDivisionError" in message
+    unexpected_errors.clear()
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_families_have_their_operations(family: str) -> None:
     module = importlib.import_module(f"neurald.drivers.cpu.first_tier.binding.{family}")

@@ -354,7 +354,6 @@ _NUMBERS = (
 _DOUBLE = nd.OperandType.TENSOR_FLOAT64
 _WITHOUT_KERNELS = {
     *itertools.product((INT32, INT64, nd.OperandType.TENSOR_UINT32), (nd.OperandType.TENSOR_FLOAT16,)),
-    (nd.OperandType.TENSOR_UINT32, _DOUBLE),
     *((_DOUBLE, kind) for kind in _NUMBERS if kind not in (FLOAT, _DOUBLE)),
 }
 

@@ -36,6 +36,8 @@ def fixed_place(index: int, length: int, result: int, *, align: bool, half: bool
         scale = (1024 * length + result // 2) // result
     at = index * scale + (scale // 2 - 512 if half else 0)
     lower = max(math.trunc(at / 1024), 0)
+    # TFLite reads elements outside of the image here.
+    lower = min(lower, length - 1)
     return lower, min(math.trunc((at + 1023) / 1024), length - 1), at - 1024 * lower
 
 
@@ -43,9 +45,13 @@ FLAGS = [(False, False), (True, False), (False, True)]
 SIZES = [(1, 1), (2, 2), (4, 5), (7, 3), (9, 13)]
 
 
+#: Sizes for which the rounding of the scale adds up to many elements.
+LONG_SIZES = [(1414, 2), (3, 1633), (1, 3000)]
+
+
 @sweep("kind", [SIGNED, SHORT])
 @sweep(("align", "half"), FLAGS)
-@sweep("size", SIZES)
+@sweep("size", [*SIZES, *LONG_SIZES])
 def test_bilinear_in_fixed_point(
     kind: OperandType, size: tuple[int, int], *, align: bool, half: bool
 ) -> None:
