@@ -329,6 +329,33 @@ class NativeModel:
         finally:
             self._instances.give_back(instance)
 
+    def repeating_function(self, lengths: Sequence[int]) -> ArrayFunction | None:
+        """Returns a function that repeats executions on arrays of a step with changing lengths.
+
+        It returns None if `run_arrays` must execute instead, see `GrowingInstance.run_arrays`.
+
+        Args:
+            lengths: the lengths of the inputs, see `OpenExecutable.input_lengths`.
+
+        Returns:
+            None if the interpreter does not support it, or for strings.
+        """
+        if not python_table() or self._has_strings():
+            return None
+        take, give_back, cancellations = self._instances.take, self._instances.give_back, self._cancellations
+
+        def run(*arrays: Array) -> list[Array] | None:
+            instance = take()
+            try:
+                if isinstance(instance, Instance):
+                    return None
+                cancellations[instance] = instance.cancellation
+                return instance.run_arrays(arrays, lengths)
+            finally:
+                give_back(instance)
+
+        return run
+
     def _has_strings(self) -> bool:
         ports = (*self.executable.inputs, *self.executable.outputs)
         return any(is_string(port.operand.type) for port in ports)

@@ -1,8 +1,10 @@
-"""Repeats a short step whose lengths change while it runs, as a function of native code.
+"""Repeats a step whose lengths change while it runs, as a function of native code.
 
-The step runs in memory of its own, which fits lengths like those of the last execution. It writes
-outputs where the caller wants them if there is room for all lengths that fit. Native code copies
-the others, as large as last time. If they have another size now, they are copied once more.
+A short step runs in memory of its own, which fits lengths like those of the last execution. It
+writes outputs where the caller wants them if there is room for all lengths that fit. Native code
+copies the others, as large as last time. If they have another size now, they are copied once more.
+
+Steps that may take long run in memory that their other executions use as well.
 """
 
 import ctypes
@@ -31,7 +33,8 @@ class GrowingCall:
 
     Args:
         opened: the step.
-        instance: memory for the step, which nothing else uses.
+        instance: memory for the step, which nothing else uses unless `prepare_inputs` is called
+            before the next run.
         capacities: the lengths that fit.
         lengths: those of the inputs, see `OpenExecutable.input_lengths`.
         last: lengths after an execution, which the next one probably finds as well.
@@ -40,6 +43,8 @@ class GrowingCall:
 
     Attributes:
         capacities: the lengths that fit.
+        lengths: the lengths of the inputs; None while they are being set.
+        expected_bytes: the size of the outputs that the next run creates.
         copied_outputs: the positions of the outputs that are copied.
     """
 
@@ -61,10 +66,12 @@ class GrowingCall:
         extents = instance.extents
         extents[2 * count : 3 * count] = capacities
         self._lengths = memoryview(extents.data).cast("B")[: count * extents.itemsize]
+        self.lengths: Sequence[int] | None = lengths
         self._begin = np.array(lengths, np.int64).tobytes()
         self._known: dict[bytes, _Sizes] = {}
         self._expected = np.array(last, np.int64).tobytes()
         self._input_shapes = opened.input_shapes(lengths)
+        self.expected_bytes = sum([size_bytes for _, size_bytes in self._sizes(self._expected)])
         self._ports = StepPorts()
         self._run: Callable[..., object] = lambda: False
 
@@ -88,6 +95,45 @@ class GrowingCall:
         self._lock = threading.Lock()
         call = self._call(self._ports.unbound().reshape(-1), releases_gil=releases_gil)
         self._run = call.on_arrays(inputs, outputs)
+
+    def bind_arrays_in_shared_memory(self) -> None:
+        """Lets `run_arrays` be called after `prepare_inputs`, which releases the GIL.
+
+        The step runs in all threads, and other calls may use its memory in turn.
+        """
+        self._ports = self._new_ports()
+        self._lock = threading.Lock()
+        self._step_call = self._instance.step_call(self._ports, self._ports.unbound().reshape(-1))
+        self._run = self._step_call.on_arrays(self._ports.inputs, self._ports.outputs)
+
+    def prepare_inputs(self, lengths: Sequence[int]) -> None:
+        """Sets the lengths of the inputs, after the memory was used by others, too.
+
+        Args:
+            lengths: see the constructor; none exceeds the capacities.
+        """
+        self.lengths = None
+        instance, executable = self._instance, self._instance.executable
+        alignment = instance.alignment
+        shapes = self._opened.input_shapes(lengths)
+        for number, (port, arguments, shape) in enumerate(
+            zip(executable.inputs, executable.input_arguments, shapes, strict=True)
+        ):
+            size_bytes = port.operand.type.dtype.itemsize * prod(shape)
+            is_used = port.offset is not None and size_bytes and arguments
+            own = instance.arena + (port.offset or 0) if is_used else 0
+            self._ports.resize(number, shape, size_bytes)
+            self._ports.place(number, own, alignment)
+            if own:
+                for argument in arguments:
+                    instance.bind_argument(argument, own)
+        instance.run_whole()
+        self._begin = np.array(lengths, np.int64).tobytes()
+        self.lengths = lengths
+
+    def take_result(self) -> int:
+        """Returns the result of the last run in shared memory, see `StepCall.take_result`."""
+        return self._step_call.take_result()
 
     def _call(self, binding: Array, *, releases_gil: bool = False) -> StepCall:
         return self._instance.short_step_call(self._ports, binding, None, releases_gil=releases_gil)
@@ -177,6 +223,7 @@ class GrowingCall:
         self._expected = b""
         for number, (shape, size_bytes) in enumerate(sizes):
             self._ports.resize(self._ports.inputs + number, shape, size_bytes)
+        self.expected_bytes = sum([size_bytes for _, size_bytes in sizes])
         self._expected = lengths
 
     def run_arrays(self, *arrays: Array) -> list[Array] | None:

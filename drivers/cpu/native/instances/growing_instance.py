@@ -43,6 +43,9 @@ _UNUSED_BYTES: Final = 64 << 20
 _MAX_KNOWN_OUTPUTS: Final = 64
 #: Minimum capacity of a short call, which else is twice the length of the last execution.
 _SHORT_CAPACITY: Final = 8
+#: Maximum size of the outputs that native code creates, which are created twice if their sizes have
+#: changed. For larger ones this would take longer than all that it saves.
+_MAX_REPEATED_BYTES: Final = 256 << 10
 
 
 class GrowingBinding(Struct, frozen=True, kw_only=True, eq=False):
@@ -119,6 +122,12 @@ class GrowingInstance:
             self._capacities = [capacity // 2 for capacity in self._capacities]
             self._grown = opened.grown(self._capacities)
         self._instance: Instance = self._make(self._grown)
+        #: Repeats executions on arrays in the memory of the instance; None before the first and if
+        #: there is another instance. It is prepared unless others have used the memory.
+        self._repeated: GrowingCall | None = None
+        self._is_prepared = False
+        #: Whether the lengths are those of an execution, not where one has stopped.
+        self._is_finished = False
         #: Shapes and sizes in bytes of the outputs, by the lengths.
         self._known_outputs: dict[tuple[int, ...], tuple[list[tuple[int, ...]], list[int]]] = {}
         #: Stops `run`.
@@ -136,6 +145,7 @@ class GrowingInstance:
         limits = cancellation, deadline_ns, loop_timeout_ns
         if any(length > known for length, known in zip(binding.lengths, self._capacities, strict=True)):
             self._enlarge(binding.lengths)
+        self._is_prepared = self._is_finished = False
         self._instance.extents[: self._symbols] = binding.lengths
         self._set_capacities()
         self._bind(binding)
@@ -168,7 +178,49 @@ class GrowingInstance:
             targets = binding.receive(self._outputs()[0])
         if targets is not None:
             self._copy_outputs(targets, placed)
+        self._is_finished = True
         return None
+
+    def run_arrays(self, arrays: Sequence[Array], lengths: Sequence[int]) -> list[Array] | None:
+        """Runs the step on arrays, into new ones, until `cancellation` is set.
+
+        Args:
+            arrays: the inputs, which are not strings.
+            lengths: see `GrowingBinding`.
+
+        Returns:
+            None if `run` must do that: it has not finished before, an array is not a contiguous one
+                of the input's type and shape, lengths exceed the capacities, or outputs are large.
+
+        Raises:
+            OpFailed, MissedDeadlineTransient: see `Instance.run`.
+        """
+        call = self._repeated
+        if call is None or call.expected_bytes > _MAX_REPEATED_BYTES:
+            # Outputs that can be placed are written where they are wanted.
+            if (
+                self._placed is not None
+                or not self._is_finished
+                or sum(self._outputs()[1]) > _MAX_REPEATED_BYTES
+            ):
+                return None
+            call = GrowingCall(self._opened, self._instance, self._capacities, lengths, self._lengths())
+            call.bind_arrays_in_shared_memory()
+            self._repeated, self._is_prepared = call, False
+        if not self._is_prepared or call.lengths != lengths:
+            if any(length > known for length, known in zip(lengths, self._capacities, strict=True)):
+                return None
+            call.prepare_inputs(lengths)
+            self._is_prepared = True
+        instance = self._instance
+        instance.prepare(self.cancellation)
+        results = call.run_arrays(*arrays)
+        self._is_finished = results is not None
+        if results is None:
+            result, count = call.take_result(), len(self._opened.template.instructions)
+            if result & TIMED_OUT or (result < count and instance.call_at(result) not in self._sizings):
+                instance.stopped(result)
+        return results
 
     def _place(self, targets: Sequence[int] | None) -> None:
         """Lets the step write outputs to these addresses, or into the arena."""
@@ -332,7 +384,7 @@ class GrowingInstance:
             # Lengths that an operation refuses later may ask for any memory.
             _LOG.info("an execution runs on references: %s", error)
             raise LengthsRefused from None
-        self._grown, self._capacities = grown, capacities
+        self._grown, self._capacities, self._repeated = grown, capacities, None
 
     def profile(self) -> tuple[KernelTime, ...]:
         """Returns nothing: kernels have no sizes before the step runs."""

@@ -128,7 +128,7 @@ class Instance:
     def _ports(self) -> StepPorts:
         if not self._has_ports:
             return StepPorts()
-        executable, alignment = self.executable, self._alignment
+        executable, alignment = self.executable, self.alignment
         outputs = [
             self._port(each, cells, alignment, is_used=True)
             for each, cells in zip(executable.outputs, executable.output_arguments, strict=True)
@@ -150,7 +150,7 @@ class Instance:
         )
 
     @property
-    def _alignment(self) -> int:
+    def alignment(self) -> int:
         """The alignment of inputs and outputs that are used in place.
 
         Copying others to aligned memory pays only if the step reads or writes them more than once,
@@ -172,7 +172,7 @@ class Instance:
         Args:
             inputs: those of the executable, of which shapes and sizes may be others.
         """
-        found, alignment = [], self._alignment
+        found, alignment = [], self.alignment
         for number, (described, cells) in enumerate(
             zip(inputs, self.executable.input_arguments, strict=True)
         ):
@@ -353,11 +353,7 @@ class Instance:
             The outputs; None if an array is not as the step needs it, or if the step did not
             finish.
         """
-        if self._forks != process.forks:
-            self._after_fork()
-        limits = cancellation.address, 0, LOOP_TIMEOUT_NS
-        if limits != self._limits:
-            self._limit(*limits)
+        self.prepare(cancellation)
         function = self._array_functions.get(binding.key)
         if function is None:
             if len(self._array_functions) >= _FUNCTION_CACHE_SIZE:
@@ -398,6 +394,26 @@ class Instance:
         """
         self._records.leave_pool()
         return self._new_call(ports=ports, binding=binding, releases_gil=releases_gil, keep=(self, keep))
+
+    def step_call(self, ports: StepPorts, binding: Words) -> StepCall:
+        """Returns a call that runs the step in all threads, and releases the GIL; see `prepare`.
+
+        Args:
+            ports, binding: see `short_step_call`.
+        """
+        return self._new_call(ports=ports, binding=binding, releases_gil=True, keep=self)
+
+    def prepare(self, cancellation: Cancellation) -> None:
+        """Lets the next runs of calls that release the GIL end if they are cancelled."""
+        if self._forks != process.forks:
+            self._after_fork()
+        limits = cancellation.address, 0, LOOP_TIMEOUT_NS
+        if limits != self._limits:
+            self._limit(*limits)
+
+    def run_whole(self) -> None:
+        """Lets the next runs of calls run the whole step, after `run_between`."""
+        self._records.run_between(0, self._records.count)
 
     def _limit(self, cancellation: int, deadline_ns: int, loop_timeout_ns: int) -> None:
         """Sets the cancellation, deadline and loop timeout of the next runs."""

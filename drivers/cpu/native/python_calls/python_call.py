@@ -437,7 +437,7 @@ class StepCall:
             [
                 step,
                 finished,
-                0,
+                finished,
                 python_table(),
                 releases_gil,
                 ports.words.ctypes.data,
@@ -459,6 +459,15 @@ class StepCall:
     def result(self) -> int:
         """The result of the last run."""
         return int(self._call[_RESULT])
+
+    def take_result(self) -> int:
+        """Returns the result of the last run, and then that of a step that finished.
+
+        So it tells a run that did not finish from one that has refused its arguments.
+        """
+        result = self.result
+        self._call[_RESULT] = self._call[CALL_WORDS.index("FINISHED")]
+        return result
 
     def bound(self) -> Callable[[], bool]:
         """Returns a function that runs the step with the call's binding.

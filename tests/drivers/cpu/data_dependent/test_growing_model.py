@@ -33,6 +33,7 @@ from neurald.drivers.cpu.data_dependent.growing_model import GrowingModel
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.cpu.loading import ArtifactLoader
 from neurald.drivers.cpu.native.instances.growing_call import GrowingCall
+from neurald.drivers.cpu.native.instances.growing_instance import GrowingInstance
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.parts.native_segment import NativeSegment
 from neurald.drivers.cpu.parts.stored_parts import read_parts
@@ -40,6 +41,7 @@ from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import BadData, Error, MissedDeadlineTransient
 from neurald.hal.execution.reference_model import ReferenceModel
+from neurald.hal.sync.cancellation import Cancellation
 
 
 def divided_sum(graph: Graph, value: int, reduction: nd.OperationType = Op.TFLITE_SUM) -> int:
@@ -504,19 +506,173 @@ def test_models_whose_lengths_change_are_cached(tmp_path: Path) -> None:
 
 def test_each_run_executes_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Outputs get the sizes that the execution finds."""
-    executed: list[NativeModel] = []
-    run = NativeModel.run
+    executed: list[str] = []
+    run, run_arrays = GrowingInstance.run, GrowingInstance.run_arrays
 
-    def counted(self: NativeModel, *arguments: Any, **limits: Any) -> None:
-        executed.append(self)
-        run(self, *arguments, **limits)
+    def counted(self: GrowingInstance, *arguments: Any) -> Any:
+        executed.append("run")
+        return run(self, *arguments)
 
-    monkeypatch.setattr(NativeModel, "run", counted)
+    def counted_arrays(self: GrowingInstance, *arguments: Any) -> list[Any] | None:
+        executed.append("repeated")
+        return run_arrays(self, *arguments)
+
+    monkeypatch.setattr(GrowingInstance, "run", counted)
+    monkeypatch.setattr(GrowingInstance, "run_arrays", counted_arrays)
     compilation = nd.CompilationBuilder(over(pushed), [CpuDevice()]).finish()
-    for runs, count in enumerate((50, 50, 49, 70, 2), start=1):
+    for count in (50, 50, 49, 70, 2):
         _, found = compilation.run(rows(), turns(count))
         assert found.shape == (2 + count, WIDTH)
-        assert len(executed) == runs
+    # Only a longer list than there is memory for ends a repeated run.
+    assert executed == ["run", "repeated", "repeated", "repeated", "run", "repeated"]
+
+
+def repeated(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Returns a list to which each repeated run appends whether it has results."""
+    found: list[bool] = []
+    run_arrays = GrowingInstance.run_arrays
+
+    def noted(self: GrowingInstance, *arguments: Any) -> list[Any] | None:
+        results = None
+        try:
+            results = run_arrays(self, *arguments)
+        finally:
+            found.append(results is not None)
+        return results
+
+    monkeypatch.setattr(GrowingInstance, "run_arrays", noted)
+    return found
+
+
+def assert_pushed(found: np.ndarray[Any, Any], source: np.ndarray[Any, Any], count: int) -> None:
+    np.testing.assert_array_equal(found, np.concatenate([source, *[source[:1] + 1] * count]))
+
+
+def test_results_of_repeated_runs_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lengths change from run to run, up to those for which there is no memory yet."""
+    compilation = nd.CompilationBuilder(over(pushed), [CpuDevice()]).finish()
+    are_repeated = repeated(monkeypatch)
+    counts = (1, 1, 0, 5, 5, 20, 0, MANY, MANY, 10 * MANY, 3, 3, 1)
+    kept = []
+    for turn, count in enumerate(counts):
+        source = rows() + np.float32(turn)
+        kept.append((source, source.copy(), *compilation.run(source, turns(count))))
+    for count, (source, unchanged, counter, found) in zip(counts, kept, strict=True):
+        np.testing.assert_array_equal(source, unchanged)
+        assert counter.tolist() == [count]
+        assert_pushed(found, unchanged, count)
+    assert sum(are_repeated) >= 9
+
+
+def test_arrays_that_native_code_refuses_run_in_turn_with_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    compilation = nd.CompilationBuilder(over(pushed), [CpuDevice()]).finish()
+    wide = np.zeros((2, 2 * WIDTH), np.float32)
+    wide[:, ::2] = rows()
+    unaligned = np.zeros(rows().nbytes + 1, np.uint8)[1:].view(np.float32).reshape(rows().shape)
+    unaligned[:] = rows()
+    compilation.run(rows(), turns(4))
+    are_repeated = repeated(monkeypatch)
+    for source in (rows(), wide[:, ::2], unaligned, rows(), rows().T.copy().T, rows()):
+        for count in (4, 6):
+            _, found = compilation.run(source, turns(count))
+            assert_pushed(found, rows(), count)
+    assert sum(are_repeated) >= 6
+
+
+def test_requests_and_repeated_runs_share_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    compilation = nd.CompilationBuilder(over(pushed), [CpuDevice()]).finish()
+    are_repeated = repeated(monkeypatch)
+    source, limit = rows(), turns(0)
+    counter, buffer = np.zeros(1, np.int32), np.zeros((100, WIDTH), np.float32)
+    execution = nd.Execution(compilation, reusable=True)
+    for index, array in enumerate((source, limit)):
+        execution.set_input(index, array)
+    for index, array in enumerate((counter, buffer)):
+        execution.set_output(index, array)
+    for turn, count in enumerate((3, 3, 60, 2, 2, 7)):
+        limit[...], source[...] = count, rows() + turn
+        execution.compute()
+        assert execution.output_dimensions(1) == (2 + count, WIDTH)
+        _, found = compilation.run(rows() - turn, turns(count + 1))
+        assert_pushed(buffer[: 2 + count], rows() + turn, count)
+        assert_pushed(found, rows() - turn, count + 1)
+    assert sum(are_repeated) >= 4
+
+
+def test_a_repeated_run_that_is_stopped_changes_none_of_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The step is cancelled, has no time left, or the interpreter raises in the middle."""
+    model = CpuDevice().prepare_model(over(pushed), PrepareOptions())
+    assert isinstance(model, GrowingModel)
+    repeat = model.native.repeating_function(model._lengths)
+    assert repeat is not None
+
+    def check() -> None:
+        _, wanted = model.native.run_arrays([rows(), turns(9)])
+        for count in (9, 4):
+            found = repeat(rows(), turns(count))
+            assert found is not None
+            np.testing.assert_array_equal(found[1], wanted[: 2 + count])
+
+    check()
+    (instance,) = model.native._instances._idle
+    assert isinstance(instance, GrowingInstance)
+    instance.cancellation.cancel()
+    assert repeat(rows(), turns(9)) is None
+    instance.cancellation = Cancellation()  # type: ignore[misc]
+    check()
+    with pytest.raises(MissedDeadlineTransient):
+        model.native.run_arrays([rows(), turns(2**30)], loop_timeout_s=0.02)
+    check()
+    prepare = GrowingCall.prepare_inputs
+    for is_late in (False, True):
+
+        def interrupted(call: GrowingCall, lengths: Sequence[int], *, is_late: bool = is_late) -> None:
+            if is_late:
+                prepare(call, lengths)
+            raise KeyboardInterrupt
+
+        model.native.run_arrays([rows(), turns(9)])
+        with monkeypatch.context() as patch:
+            patch.setattr(GrowingCall, "prepare_inputs", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                repeat(rows(), turns(9))
+        check()
+
+
+def test_loops_of_repeated_runs_time_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The execution of a request, which says why, is the only other one."""
+    model = CpuDevice().prepare_model(over(pushed), PrepareOptions())
+    assert isinstance(model, GrowingModel)
+    run = model.create_array_function([rows().shape, turns(0).shape], ())
+    assert run is not None
+    for count in (1, 1):
+        assert run(rows(), turns(count)) is not None
+    executed: list[int] = []
+    monkeypatch.setattr(GrowingInstance, "run", lambda *_: executed.append(1))
+    monkeypatch.setattr("neurald.drivers.cpu.native.instances.instance.LOOP_TIMEOUT_NS", -(10**10))
+    assert run(rows(), turns(9)) is None
+    assert not executed
+
+
+def test_threads_repeat_runs_of_different_lengths() -> None:
+    compilation = nd.CompilationBuilder(over(pushed), [CpuDevice()]).finish()
+    wrong: list[int] = []
+
+    def work(first: int) -> None:
+        for turn in range(80):
+            count = (first + turn) % 45
+            _, found = compilation.run(rows() + np.float32(first), turns(count))
+            try:
+                assert_pushed(found, rows() + np.float32(first), count)
+            except AssertionError:
+                wrong.append(count)
+
+    threads = [threading.Thread(target=work, args=(13 * number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
 
 
 def test_descriptions_of_operands() -> None:
