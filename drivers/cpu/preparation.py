@@ -15,7 +15,12 @@ from neurald.drivers.compiler.frontend.control_flow.structured_model import (
     each_item,
 )
 from neurald.drivers.compiler.frontend.graph_builder import build_graph, supported_operations
-from neurald.drivers.compiler.frontend.variants.open_dimensions import is_specified, open_shapes, with_shapes
+from neurald.drivers.compiler.frontend.variants.open_dimensions import (
+    is_specified,
+    open_shapes,
+    with_shapes,
+    with_shorter,
+)
 from neurald.drivers.compiler.ir.extents.scope import ExtentScope
 from neurald.drivers.compiler.ir.string_references import StringConstants, is_string
 from neurald.drivers.compiler.ir.value import Shape
@@ -141,22 +146,25 @@ class Preparation:
         """
         if not model.main.operations:
             return None
-        started = time.monotonic()
-        scope, symbolic = open_shapes(model, shapes)
-        if not scope.symbols:
-            return None
-        helper, self._helper = self._helper, None
-        try:
-            compiled = self._compiled(model, symbolic, helper=helper, scope=scope)
-        except BadData as error:
-            _LOG.info("the model is not compiled for open dimensions: %s", error)
-            return None
-        except (Error, MemoryError):
-            raise
-        except Exception as error:
-            # Not everything that compiles for known lengths does for open ones.
-            _LOG.info("not compiled for open dimensions: %s: %s", type(error).__name__, error)
-            _LOG.debug("the error was raised here:", exc_info=error)
+        for example in with_shorter(model, shapes):
+            started = time.monotonic()
+            scope, symbolic = open_shapes(model, example)
+            if not scope.symbols:
+                return None
+            helper, self._helper = self._helper, None
+            try:
+                compiled = self._compiled(model, symbolic, helper=helper, scope=scope)
+                break
+            except BadData as error:
+                _LOG.info("the model is not compiled for open dimensions such as %s: %s", scope.hints, error)
+            except (Error, MemoryError):
+                raise
+            except Exception as error:
+                # Not everything that compiles for known lengths does for open ones.
+                _LOG.info("not compiled for open dimensions: %s: %s", type(error).__name__, error)
+                _LOG.debug("the error was raised here:", exc_info=error)
+                return None
+        else:
             return None
         places = () if compiled.opened is None else compiled.opened.symbols
         pinned = [

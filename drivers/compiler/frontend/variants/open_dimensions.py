@@ -1,6 +1,6 @@
 """Input shapes of models with unspecified dimensions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from neurald.drivers.compiler.frontend.variants.kept_variants import Shape
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 #: Shortest length of an open dimension in examples.
 USUAL_LENGTH = 64
+#: Lengths of shorter examples, the first ones for up to that many dimensions of different lengths.
+_SHORTER = ((31, 29, 23, 19), (13, 11, 7, 5))
 #: Length assumed for unspecified dimensions when deciding which operations are supported.
 _ASSUMED_LENGTH = 1
 
@@ -116,6 +118,30 @@ def usual_shapes(model: Model, shapes: Mapping[int, Shape]) -> dict[int, Shape]:
             lengths[position] = found[key]
         usual[index] = tuple(lengths)
     return usual
+
+
+def with_shorter(model: Model, shapes: Mapping[int, Shape]) -> Iterator[Mapping[int, Shape]]:
+    """Yields shapes, and then ones with shorter open dimensions.
+
+    Constants may limit lengths, such as a table of encoded positions, of which a model takes as
+    many rows as its input has.
+
+    Args:
+        model: valid.
+        shapes: the input shapes, by operand.
+    """
+    yield shapes
+    opened = {index: open_positions(model.main.operands[index], shape) for index, shape in shapes.items()}
+    different = sorted({shapes[index][at] for index, found in opened.items() for at in found}, reverse=True)
+    for lengths in _SHORTER:
+        if different and len(different) <= len(lengths) and different[-1] > lengths[0]:
+            shorter = dict(zip(different, lengths, strict=False))
+            yield {
+                index: tuple(
+                    shorter[length] if at in opened[index] else length for at, length in enumerate(shape)
+                )
+                for index, shape in shapes.items()
+            }
 
 
 def known_shapes(model: Model, shapes: Sequence[Shape | None]) -> dict[int, Shape]:

@@ -99,3 +99,30 @@ def test_lengths_are_numbers(build: Build, caplog: pytest.LogCaptureFixture) -> 
     assert caplog.text.count("operations for lengths") == 1
     assert "operations as" not in caplog.text
     compare(1)
+
+
+@sweep("most", [40, 20])
+def test_a_constant_limits_the_lengths(most: int, caplog: pytest.LogCaptureFixture) -> None:
+    """The rows of a table are added to as many rows, as positions are encoded."""
+    file = TfliteModel()
+    graph = file.subgraph()
+    table = np.arange(most * COLUMNS, dtype=np.float32).reshape(most, COLUMNS)
+    value, taken, total = (
+        graph.tensor((9, COLUMNS), "FLOAT32", shape_signature=(-1, COLUMNS)) for _ in range(3)
+    )
+    shape, positions = graph.tensor((2,), "INT32"), graph.tensor(table.shape, "FLOAT32", data=table)
+    graph.operator("SHAPE", [value], [shape], "ShapeOptions", OutType=2)
+    limits = [constant(graph, (0, 0)), shape, constant(graph, (1, 1))]
+    graph.operator("STRIDED_SLICE", [positions, *limits], [taken], "StridedSliceOptions")
+    graph.operator("ADD", [value, taken], [total], "AddOptions")
+    graph.inputs, graph.outputs = [value], [total]
+    compilation = nd.CompilationBuilder(nd.load_tflite(file.build()), [CpuDevice()]).finish()
+    caplog.clear()
+    with caplog.at_level(logging.INFO, "neurald"):
+        for length in (3, 9, most, 2):
+            (found,) = compilation.run(np.ones((length, COLUMNS), np.float32))
+            np.testing.assert_array_equal(found, table[:length] + 1)
+    assert caplog.text.count("operations for lengths") == 1
+    assert "operations as" not in caplog.text
+    with pytest.raises(nd.Error, match="cannot broadcast"):
+        compilation.run(np.ones((most + 1, COLUMNS), np.float32))

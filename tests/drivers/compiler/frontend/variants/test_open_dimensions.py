@@ -9,6 +9,7 @@ from neurald.drivers.compiler.frontend.variants.open_dimensions import (
     open_shapes,
     usual_shapes,
     with_assumed_shapes,
+    with_shorter,
 )
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.hal.model.model import Model
@@ -53,3 +54,23 @@ def test_open_shapes_share_a_symbol_where_lengths_are_equal() -> None:
     usual = usual_shapes(model, shapes)
     assert usual[first][0] == usual[second][0] != usual[third][0]
     assert usual[third][1] == 1
+
+
+def test_shorter_examples() -> None:
+    """Lengths that are equal, or known, stay so."""
+    builder = nd.ModelBuilder()
+    inputs = [builder.add_operand(FLOAT, dimensions) for dimensions in ((0, 4), (0, 0))]
+    outputs = [builder.add_operand(FLOAT, dimensions) for dimensions in ((0, 4), (0, 0))]
+    for source, result in zip(inputs, outputs, strict=True):
+        builder.add_operation(_Op.ABS, [source], [result])
+    builder.identify_inputs_and_outputs(inputs, outputs)
+    model = builder.finish()
+    first, second = model.main.inputs
+    shapes: dict[int, Shape] = {first: (67, 4), second: (67, 71)}
+    assert list(with_shorter(model, shapes)) == [
+        shapes,
+        {first: (29, 4), second: (29, 31)},
+        {first: (11, 4), second: (11, 13)},
+    ]
+    short: dict[int, Shape] = {first: (20, 4), second: (20, 71)}
+    assert list(with_shorter(model, short)) == [short, {first: (11, 4), second: (11, 13)}]
