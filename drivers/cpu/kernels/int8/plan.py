@@ -11,6 +11,7 @@ from neurald.drivers.cpu.kernels.common.tile_registers import TILE_ROWS, TILE_WO
 from neurald.drivers.cpu.kernels.common.window import WindowDimension
 from neurald.drivers.cpu.kernels.int8.layout import BlockLayout, padded_width
 from neurald.drivers.cpu.kernels.int8.scheme import Scheme
+from neurald.drivers.cpu.kernels.int8.tap_sets import TapSets, tap_sets
 from neurald.hal.records import replace
 
 #: Limits on a block's packed inputs: they stay in the second-level cache, or in the first if
@@ -51,6 +52,8 @@ _TILE_GROUP_CYCLES = 60.0
 #: Panels up to this size stay in the first-level cache beside few inputs and results; and the
 #: cycles of a weight vector then.
 _MAX_NEAR_PANEL_BYTES, _MORE_NEAR_CYCLES = 18 << 10, 0.1
+#: Share of the taps that tiles multiply at most where they leave out others that only read padding.
+_MAX_SHARE_ON_IMAGE = 0.95
 #: Pixels at this distance compete for the same few lines of the first-level cache.
 ALIASED_BYTES = 1024
 
@@ -86,6 +89,7 @@ class ProductPlan(Struct, frozen=True, kw_only=True):
             their low bits, and those of the next one in their high bits.
         skips_taps: True if panels tell which taps of their windows are the first with weights, as
             those of transposed convolutions do, whose strides do not divide their windows.
+        taps: the taps that tiles multiply if they leave out some that only read padding.
     """
 
     product: WindowedProduct
@@ -104,6 +108,7 @@ class ProductPlan(Struct, frozen=True, kw_only=True):
     most_pixels: int
     has_nibbles: bool = False
     skips_taps: bool = False
+    taps: TapSets | None = None
 
     @property
     def groups(self) -> int:
@@ -261,6 +266,23 @@ class ProductPlan(Struct, frozen=True, kw_only=True):
         """True if the first taps of windows can be skipped in panels where their weights are 0."""
         product = self.product
         return not self.scheme.has_tiles and product.rows.taps * product.columns.taps > 1
+
+    def without_padding(self, padding: int) -> "ProductPlan":
+        """Returns the plan whose tiles leave out taps that only read padding; this one if few do.
+
+        Args:
+            padding: the padding element.
+        """
+        rows, columns = self.product.rows, self.product.columns
+        sizes = rows.length, rows.positions, columns.length, columns.positions
+        if self.has_rows or self.scheme.has_tiles or self.skips_taps or has_extents(sizes):
+            return self
+        length, last = self.pixels, self.width - self.pixels
+        firsts = [min(each * length, last) for each in range(self.row_tiles)]
+        tiles = [range(first, first + length) for first in firsts]
+        taps = tap_sets(rows, columns if self.runs > 1 else None, tiles, has_starts=padding != 0)
+        is_less = taps.products() <= _MAX_SHARE_ON_IMAGE * rows.taps * self.runs
+        return replace(self, taps=taps) if is_less else self
 
     @property
     def is_signed(self) -> bool:

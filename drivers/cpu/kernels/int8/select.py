@@ -50,6 +50,7 @@ from neurald.drivers.cpu.kernels.int8.packing.run_time_panels import RightMatrix
 from neurald.drivers.cpu.kernels.int8.packing.transposed_input_packing import transposed_plan
 from neurald.drivers.cpu.kernels.int8.plan import ProductPlan, is_flat, plan_of, plan_of_small_images
 from neurald.drivers.cpu.kernels.int8.product import dot_products
+from neurald.drivers.cpu.kernels.int8.product.micro_kernel import QuantizedMicroKernel
 from neurald.drivers.cpu.kernels.int8.product.results import is_packed
 from neurald.drivers.cpu.kernels.int8.product.tiled_product import TiledProductWriter
 from neurald.drivers.cpu.kernels.int8.scheme import Scheme
@@ -172,15 +173,25 @@ def _product(
         plan = replace(plan, has_nibbles=True)
     if may_skip(plan, weights):
         plan = _skipping(plan, weights, zeros[0])
+    omitting = plan if weights.sums else plan.without_padding(weights.padding)
+    if omitting.taps and QuantizedMicroKernel(omitting, rows=epilogue.rows, has_sums=False).is_shared:
+        plan = omitting
     starts = weights.starts
     if plan.is_signed:
         # They are for bytes that were made unsigned.
         starts = starts + scheme.shift_of(source.type) * weights.factors.sum(axis=-1, dtype=np.int64)
+    rows = epilogue.words(plan.groups, product.channels)
+    if plan.taps is not None:
+        taps = weights.factors.reshape(
+            *weights.factors.shape[:2], product.rows.taps, product.columns.taps if plan.runs > 1 else 1, -1
+        )
+        others = [epilogue.starts(each) for each in plan.taps.starts(starts, taps, weights.padding)]
+        rows = np.concatenate((rows, *(each[None] for each in others)))
     panels = packed(
         plan,
         weights,
         epilogue.starts(starts),
-        epilogue.words(plan.groups, product.channels),
+        rows,
         product.weights.value.name,
         residual=() if epilogue.residual is None else epilogue.residual.words,
         in_pairs=is_packed(plan, epilogue),

@@ -1,17 +1,17 @@
 declare <4 x i32> @llvm.aarch64.neon.sdot.v4i32.v16i8(<4 x i32>, <16 x i8>, <16 x i8>)
-define void @sa3a0598c7f3b3616(ptr %source, ptr %panel, ptr %ahead, ptr %common, ptr %totals, ptr %table) nounwind {
+define void @sd9a90675c1deb94c(ptr %source, ptr %panel, ptr %ahead, ptr %common, ptr %totals, ptr %table) nounwind {
   %v1 = load i64, ptr %table, align 8
-  %v2 = getelementptr i8, ptr %table, i64 24
+  %v2 = getelementptr i8, ptr %table, i64 40
   %v3 = load i64, ptr %v2, align 8
-  %v4 = getelementptr i8, ptr %table, i64 32
+  %v4 = getelementptr i8, ptr %table, i64 48
   %v5 = load i64, ptr %v4, align 8
-  %v6 = getelementptr i8, ptr %table, i64 40
+  %v6 = getelementptr i8, ptr %table, i64 56
   %v7 = load i64, ptr %v6, align 8
-  %v8 = getelementptr i8, ptr %table, i64 48
+  %v8 = getelementptr i8, ptr %table, i64 64
   %v9 = load i64, ptr %v8, align 8
-  %v10 = getelementptr i8, ptr %table, i64 56
+  %v10 = getelementptr i8, ptr %table, i64 80
   %v11 = load i64, ptr %v10, align 8
-  %v12 = getelementptr i8, ptr %table, i64 64
+  %v12 = getelementptr i8, ptr %table, i64 88
   %v13 = load i64, ptr %v12, align 8
   %v14 = mul i64 %v13, 32
   %v15 = getelementptr i8, ptr %table, i64 16
@@ -288,9 +288,9 @@ v25.after:
 declare <4 x i32> @llvm.smax.v4i32(<4 x i32>, <4 x i32>)
 declare <4 x i32> @llvm.smin.v4i32(<4 x i32>, <4 x i32>)
 declare i64 @llvm.smin.i64(i64, i64)
-declare void @sa3a0598c7f3b3616(ptr, ptr, ptr, ptr, ptr, ptr)
-@kbdcb36bb85c2845d.tile0 = private unnamed_addr constant [13 x i64] [i64 8, i64 8, i64 160, i64 1, i64 8, i64 1, i64 8, i64 2, i64 1, i64 0, i64 160, i64 0, i64 2]
-define void @kbdcb36bb85c2845d(ptr noalias %a0, ptr noalias %a1, ptr noalias %a2, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
+declare void @sd9a90675c1deb94c(ptr, ptr, ptr, ptr, ptr, ptr)
+@k104c2a1ac57baadf.tile0 = private unnamed_addr constant [16 x i64] [i64 8, i64 8, i64 160, i64 0, i64 0, i64 1, i64 8, i64 1, i64 8, i64 0, i64 2, i64 1, i64 0, i64 160, i64 0, i64 2]
+define void @k104c2a1ac57baadf(ptr noalias %a0, ptr noalias %a1, ptr noalias %a2, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
   br label %v1.before
 v1.before:
   br label %v1
@@ -321,7 +321,7 @@ v11.turn:
   %v16 = getelementptr i8, ptr %v9, i64 %v15
   %v17 = sub i64 %v12, %v2
   %v18 = getelementptr i8, ptr %v10, i64 224
-  call void @sa3a0598c7f3b3616(ptr %v16, ptr %v10, ptr %v18, ptr null, ptr %scratch, ptr @kbdcb36bb85c2845d.tile0)
+  call void @sd9a90675c1deb94c(ptr %v16, ptr %v10, ptr %v18, ptr null, ptr %scratch, ptr @k104c2a1ac57baadf.tile0)
   %v19 = getelementptr i8, ptr %v10, i64 32
   %v20 = getelementptr i8, ptr %v10, i64 48
   %v21 = load <4 x i32>, ptr %v19, align 16

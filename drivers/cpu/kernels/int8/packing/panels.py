@@ -3,7 +3,8 @@
 It begins with a head: a vector of padding elements, the factor for sums of inputs, and the words of
 a residual. For each panel follow initial sums, rows of epilogue constants, perhaps a row that
 begins with the numbers of the first window row and column to multiply, and weights: word by word of
-the window, all vectors of the panel.
+the window, all vectors of the panel. There may be rows of other initial sums before the weights,
+see `TapSets`.
 """
 
 from collections.abc import Sequence
@@ -87,7 +88,8 @@ def are_nibbles(weights: QuantizedWeights) -> bool:
 
 def weights_row(plan: ProductPlan, rows: int) -> int:
     """Returns the number of rows before the weights, given that of epilogue constants."""
-    return 1 + rows + plan.skips_taps
+    others = 0 if plan.taps is None else plan.taps.start_rows
+    return 1 + rows + plan.skips_taps + others
 
 
 def first_taps(plan: ProductPlan, weights: QuantizedWeights) -> Array:
@@ -135,7 +137,8 @@ def packed(
         plan: the plan of the kernel.
         weights: the weights.
         starts: (groups, channels), initial sums; only the lower 32 bits count.
-        rows: (rows, groups, channels), epilogue constants; only the lower 32 bits count.
+        rows: (rows, groups, channels), epilogue constants and other initial sums; only the lower 32
+            bits count.
         name: name of the value, for diagnostics.
         residual: words for all channels, see `Residual.words`.
         in_pairs: True if pairs of vectors alternate every four channels, as instructions that

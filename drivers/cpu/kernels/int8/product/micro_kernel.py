@@ -1,6 +1,6 @@
 """Micro-kernel of quantised products: multiplies the windows of a tile by a panel of weights."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from neurald.drivers.compiler.ir.extents.extent import Extent, estimate, has_extents
 from neurald.drivers.cpu.emit.instructions import Instructions
@@ -24,6 +24,8 @@ _MAX_RESIDENT_BYTES = 256 << 10
 #: costs little if there are several positions per tile. These stay in the first-level cache.
 _MAX_NEAR_BYTES = 24 << 10
 _NIBBLE_BITS = 4
+#: Size of an entry of a table.
+_ENTRY_BYTES = 8
 #: The high bits of four bytes, as a signed number.
 _HIGH_NIBBLES = 0xF0F0F0F0 - (1 << 32)
 #: Name, without the number of its positions, and parameters of the function that computes a tile.
@@ -86,6 +88,7 @@ class QuantizedMicroKernel:
         prefetched_at: str,
         window_sums: str | None,
         totals: str,
+        place: tuple[str, str] | None = None,
     ) -> None:
         """Calls a function that stores the accumulators to memory; see `write`.
 
@@ -95,11 +98,12 @@ class QuantizedMicroKernel:
             code: receives the instructions.
             source, panel, prefetched_at, window_sums: see `write`.
             totals: destination, aligned to a vector; the sums of a position are contiguous.
+            place: the tile's row in the output and number in the row, for plans with `taps`.
         """
         shared = self._shared()
         if shared is not None:
             form, entries = shared
-            table = _constant(code, entries)
+            table = self._table(code, entries, place)
             common = window_sums or "null"
             code.call(tile_sums(form), source, panel, prefetched_at, common, totals, table)
             return
@@ -124,6 +128,48 @@ class QuantizedMicroKernel:
         given = _typed((source, panel, prefetched_at, window_sums or "null", totals))
         code.effect(f"call void {function}({given}{arguments})")
 
+    @property
+    def is_shared(self) -> bool:
+        """True if many kernels share the function, which tiles of plans with `taps` need."""
+        return self._shared() is not None
+
+    def _table(self, code: Instructions, entries: dict[TileEntry, int], place: tuple[str, str] | None) -> str:
+        """Returns the address of the table for a tile at a place."""
+        taps = self._plan.taps
+        if taps is None or place is None:
+            return _constant(code, [entries[each] for each in TileEntry])
+        words: list[int] = []
+        for number, (rows, columns) in enumerate(taps.sets):
+            changed = self._entries_of(entries, number, rows, columns)
+            words += [changed[each] for each in TileEntry]
+        size = len(TileEntry) * _ENTRY_BYTES
+        distances = len(taps.columns) * size, size
+        offsets = []
+        for at, numbers, distance in zip(place, (taps.of_row, taps.of_tile), distances, strict=True):
+            known = _constant(code, [number * distance for number in numbers])
+            entry = address(code, known, multiple(code, at, _ENTRY_BYTES))
+            offsets.append(code.fresh(f"load i64, ptr {entry}, align {_ENTRY_BYTES}"))
+        return address(code, _constant(code, words), *offsets)
+
+    def _entries_of(
+        self, entries: dict[TileEntry, int], number: int, rows: range, columns: range
+    ) -> dict[TileEntry, int]:
+        """Returns the entries for a set of taps, given those for all of them."""
+        plan = self._plan
+        assert plan.taps is not None  # noqa: S101 - there are sets
+        run_bytes = plan.run_steps * plan.step_bytes
+        before = rows.start * plan.runs + columns.start
+        changed = {
+            TileEntry.HEAD: entries[TileEntry.HEAD] + before * run_bytes,
+            TileEntry.SOURCE: rows.start * entries[TileEntry.ROW] + columns.start * entries[TileEntry.RUN],
+            TileEntry.ROWS: len(rows),
+            TileEntry.RUNS: len(columns),
+            TileEntry.OMITTED: (plan.runs - len(columns)) * run_bytes,
+        }
+        if plan.taps.has_starts:
+            changed[TileEntry.START] = (1 + self._rows + number) * plan.vectors * self._register
+        return entries | changed
+
     def _shared(self) -> tuple[TileForm, dict[TileEntry, int]] | None:
         """Returns the form and the table of the subroutine that computes a tile.
 
@@ -143,6 +189,7 @@ class QuantizedMicroKernel:
             has_sums=self._has_sums,
             prefetches=-(-self._prefetched_bytes // LINE_BYTES),
             skips_taps=plan.skips_taps,
+            omits_taps=plan.taps is not None,
         )
         steps = self._period if self._prefetched_bytes else 1
         words, rest = divmod(product.depth, self._scheme.group)
@@ -154,10 +201,13 @@ class QuantizedMicroKernel:
             TileEntry.STEP: column_step if is_wide else row_step,
             TileEntry.LINE_STEP: row_step if is_wide else column_step,
             TileEntry.HEAD: weights_row(plan, self._rows) * plan.vectors * self._register,
+            TileEntry.START: 0,
+            TileEntry.SOURCE: 0,
             TileEntry.ROWS: product.rows.taps,
             TileEntry.ROW: self._row_bytes,
             TileEntry.RUNS: plan.runs,
             TileEntry.RUN: product.columns.dilation * plan.layout.pixel_bytes,
+            TileEntry.OMITTED: 0,
             TileEntry.PARTS: plan.run_steps // steps,
             TileEntry.STEPS: steps,
             TileEntry.AHEAD: self._prefetched_bytes,
@@ -400,10 +450,10 @@ class QuantizedMicroKernel:
         return add_words(code, self._scheme, totals, places, columns)
 
 
-def _constant(code: Instructions, entries: Mapping[TileEntry, int]) -> str:
+def _constant(code: Instructions, numbers: Sequence[int]) -> str:
     """Returns the address of a constant table."""
-    words = ", ".join(f"i64 {entries[each]}" for each in TileEntry)
-    content = f"private unnamed_addr constant [{len(TileEntry)} x i64] [{words}]"
+    words = ", ".join(f"i64 {each}" for each in numbers)
+    content = f"private unnamed_addr constant [{len(numbers)} x i64] [{words}]"
     for each in code.globals:
         name, _, text = each.partition(" = ")
         if text == content:

@@ -54,11 +54,16 @@ class TileEntry(IntEnum):
     LINE_STEP = auto()
     #: What is before the weights in a panel.
     HEAD = auto()
-    #: Number and distance of a window's rows, and of the runs in a row.
+    #: Where a panel has the initial sums, and distance of the first tap from the first window.
+    START = auto()
+    SOURCE = auto()
+    #: Number and distance of a window's rows, and of the runs in a row; and size of the weights of
+    #: runs of a row that are left out.
     ROWS = auto()
     ROW = auto()
     RUNS = auto()
     RUN = auto()
+    OMITTED = auto()
     #: Number of parts of a run, and of steps in a part.
     PARTS = auto()
     STEPS = auto()
@@ -79,6 +84,7 @@ class _Others(TypedDict):
     has_sums: bool
     prefetches: int
     skips_taps: bool
+    omits_taps: bool
 
 
 class TileForm(Struct, frozen=True, kw_only=True):
@@ -92,6 +98,7 @@ class TileForm(Struct, frozen=True, kw_only=True):
         has_sums: True if all channels of a position share an addend.
         prefetches: number of cache lines that each part prefetches.
         skips_taps: see `ProductPlan`.
+        omits_taps: True if tables tell which taps are multiplied, see `TapSets`.
     """
 
     scheme: Scheme
@@ -102,6 +109,7 @@ class TileForm(Struct, frozen=True, kw_only=True):
     has_sums: bool
     prefetches: int
     skips_taps: bool
+    omits_taps: bool
 
     @staticmethod
     def of(rows: int, columns: int, **others: Unpack["_Others"]) -> "TileForm":
@@ -184,7 +192,10 @@ class _TileSums:
         offsets, totals = self._offsets(), self._starts()
         totals = joined(code, self._form.scheme, totals, self._form.vectors)
         self._skip(streams, sizes, first_row, runs, parts)
-        line = [self._at("%source", first_row, row)]
+        omits_taps, source = self._form.omits_taps, "%source"
+        if omits_taps:
+            source = address(code, source, self._entry(TileEntry.SOURCE))
+        line = [self._at(source, first_row, row)]
         with self._counted(first_row, rows, totals, line, streams):
             window = [self._at(self._at(line[0], first_run, run), first_part, self._of_steps(steps))]
             self._skip(streams, sizes, first_run, parts)
@@ -195,6 +206,8 @@ class _TileSums:
                     self._add_part(totals, addresses, streams, steps, sizes[-1])
                 window[0] = address(code, window[0], run)
             line[0] = address(code, line[0], row)
+            if omits_taps:
+                streams[0] = address(code, streams[0], self._entry(TileEntry.OMITTED))
         totals = separated(code, self._form.scheme, totals, self._form.vectors, len(self._places))
         spill(self._vector, "i32", totals, "%totals")
 
@@ -251,9 +264,12 @@ class _TileSums:
     def _starts(self) -> list[str]:
         """Returns the initial sums."""
         code, form = self._code, self._form
+        first = "%panel"
+        if form.omits_taps:
+            first = address(code, first, self._entry(TileEntry.START))
         starts = [
             code.fresh(f"load {self._kind}, ptr {at}, align {self._register}")
-            for at in (address(code, "%panel", str(each * self._register)) for each in range(form.vectors))
+            for at in (address(code, first, str(each * self._register)) for each in range(form.vectors))
         ]
         if not form.has_sums:
             return starts * len(self._places)

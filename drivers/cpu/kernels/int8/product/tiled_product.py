@@ -375,7 +375,7 @@ class TiledProductWriter:
             )
             at = v.binary("add", "i64", position, column), channel
             inner = v.binary("add", "i64", offset, column)
-            self._write_tile(memory, at, inner, group)
+            self._write_tile(memory, at, inner, group, place=(row, tile))
 
     def _write_ragged(
         self, memory: tuple[str, str], at: tuple[str, str], of_unit: tuple[str, str, str], group: str
@@ -442,6 +442,7 @@ class TiledProductWriter:
         group: str,
         sums: QuantizedMicroKernel | None = None,
         length: int | None = None,
+        place: tuple[str, str] | None = None,
     ) -> None:
         """Writes a tile.
 
@@ -451,6 +452,7 @@ class TiledProductWriter:
             offset: its offset in the block.
             group: the channel group.
             sums, length: micro-kernel and number of positions, of a tile of another length.
+            place: see `QuantizedMicroKernel.call`.
         """
         plan, code = self._plan, self.code
         if length is not None:
@@ -471,7 +473,7 @@ class TiledProductWriter:
             self._tile_kernel.call(code, source, panel, self._totals)
             self._write_rows(self._rows_of(panel), at, self._totals)
         elif plan.spills_accumulators:
-            sums.call(code, *memory, window_sums, self._totals)
+            sums.call(code, *memory, window_sums, self._totals, place)
             self._results.write_spilled(self._totals, self._rows_of(panel), *at, count=length)
         else:
             totals = sums.write(code, *memory, window_sums)

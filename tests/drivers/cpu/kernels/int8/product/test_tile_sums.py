@@ -14,8 +14,8 @@ from neurald.drivers.cpu.target.target import TARGETS, Target
 _SHAPES: list[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
     ((1, 7, 14, 32), (64, 1, 1, 32), (1, 7, 14, 64), {}),
     ((1, 7, 14, 64), (32, 1, 1, 64), (1, 7, 14, 32), {}),
-    ((1, 5, 14, 32), (32, 3, 3, 32), (1, 5, 14, 32), {"padding": ((1, 1), (1, 1))}),
-    ((1, 5, 14, 8), (32, 3, 3, 8), (1, 3, 14, 32), {"padding": ((1, 1), (2, 2)), "dilation": (2, 2)}),
+    ((1, 7, 14, 32), (32, 3, 3, 32), (1, 5, 14, 32), {"padding": ((0, 0), (1, 1))}),
+    ((1, 7, 14, 8), (32, 3, 3, 8), (1, 3, 14, 32), {"padding": ((0, 0), (2, 2)), "dilation": (2, 2)}),
     ((1, 9, 28, 16), (32, 3, 1, 16), (1, 4, 14, 32), {"stride": (2, 2)}),
 ]
 
@@ -60,11 +60,13 @@ def test_every_form_has_a_function_of_its_own() -> None:
             has_sums=has_sums,
             prefetches=prefetches,
             skips_taps=skips_taps,
+            omits_taps=omits_taps,
         )
         for rows in (1, 2, 7, 14)
         for has_sums in (False, True)
         for prefetches in (0, 1, 2)
         for skips_taps in (False, True)
+        for omits_taps in (False, True)
     ]
     assert all(form.addresses <= MAX_ADDRESSES for form in forms)
     # A row and a column have the same form.
