@@ -27,7 +27,7 @@ from unittest import mock
 import numpy as np
 import tritonclient.grpc as grpc_client
 from faults.proc import Held, shared_memory_entries
-from faults.soak.soak import FLAT, LOAD, MOST_PER_HOUR, NO_THREAD_CACHES, Growth, left, sampled, show
+from faults.soak.soak import EXACT_MEMORY, FLAT, LOAD, MOST_PER_HOUR, Growth, left, sampled, show
 from support.inference import zoo
 from support.inference.serving import Serving
 from support.inference.ways import Way, ways
@@ -160,7 +160,7 @@ def soak_service(seconds: float, *, most_per_hour: float = MOST_PER_HOUR, flat: 
         zoo.write_plain(folder / "models", "other", zoo.dense())
         socket = str(folder / "service.sock")
         with (
-            mock.patch.dict(os.environ, NO_THREAD_CACHES),
+            mock.patch.dict(os.environ, EXACT_MEMORY),
             Serving(folder / "models", allow_client_shm=True, socket=socket) as service,
         ):
             service.wait_ready()

@@ -45,9 +45,10 @@ _WINDOWS = 20
 FLAT = 8
 #: Standard deviations of a normal distribution that hold 95 of 100 values.
 _NORMAL_95 = 1.96
-#: Makes threads of a program keep no freed memory for themselves, which glibc counts as in use:
-#: it grows for a long time, until each has as much as it may of every size.
-NO_THREAD_CACHES = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
+#: Makes glibc know exactly how much memory of a program in Python is in use. Its threads keep no
+#: freed memory for themselves, of which each collects more of every size for a long time, and
+#: objects are in its heap instead of pools, whose free places a leak fills at first.
+EXACT_MEMORY = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0", "PYTHONMALLOC": "malloc"}
 _LEFT = 4
 _LEFT_S = 5.0
 _REPORT_S = 60.0

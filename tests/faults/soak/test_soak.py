@@ -8,7 +8,7 @@ import sys
 
 import pytest
 from faults.attacks.attack import MIB
-from faults.soak.soak import NO_THREAD_CACHES, Growth, Sample, slope, slope_interval, soak
+from faults.soak.soak import EXACT_MEMORY, Growth, Sample, slope, slope_interval, soak
 from support.daemon.processes import python_path
 
 _HALF_HOUR_S = 1800
@@ -127,7 +127,7 @@ def measured(bytes_per_hour: int, piece_bytes: int) -> list[Sample]:
     """Returns what a process of `PROGRAM` reports of itself."""
     output = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(bytes_per_hour // 2), str(piece_bytes)],
-        env={**os.environ, "PYTHONPATH": python_path(), **NO_THREAD_CACHES},
+        env={**os.environ, "PYTHONPATH": python_path(), **EXACT_MEMORY},
         check=True,
         capture_output=True,
         text=True,
@@ -145,7 +145,7 @@ def measured(bytes_per_hour: int, piece_bytes: int) -> list[Sample]:
 
 
 @pytest.mark.skipif("glibc" not in (os.confstr("CS_GNU_LIBC_VERSION") or ""), reason="another allocator")
-@pytest.mark.parametrize("piece_bytes", [80, 3000], ids=["objects", "allocations"])
+@pytest.mark.parametrize("piece_bytes", [360, 3000], ids=["objects", "allocations"])
 @pytest.mark.parametrize("leak", [0, 1 * MIB])
 def test_a_leak_of_one_mebibyte_an_hour_is_told_apart(leak: int, piece_bytes: int) -> None:
     growth = Growth.in_samples(measured(leak, piece_bytes))
