@@ -103,7 +103,7 @@ def build_graph(
             operand, array = main.operands[index], known.get(index)
             values[index] = (
                 _value(operand, shapes.get(index), array, index, strings)
-                if array is None or array.dtype != object
+                if array is None or array.dtype != object or is_string(operand.type)
                 else computed_lengths(builder, array, scalar_of(operand.type))
             )
         return bounds.replaced.get(index, values[index])
