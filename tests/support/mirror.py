@@ -101,6 +101,7 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/compiler/frontend/control_flow/structured_model.py": "tests/drivers/compiler/frontend/control_flow/test_structuring.py",
     "drivers/compiler/frontend/control_flow/unrolled_loops.py": "tests/drivers/compiler/frontend/control_flow/test_structuring.py",
     "drivers/cpu/kernels/attention/plan.py": "tests/drivers/cpu/kernels/attention/test_attention.py",
+    "drivers/compiler/frontend/lengths/computed_lengths.py": "tests/drivers/compiler/frontend/lengths/test_open_lengths.py",
     "drivers/compiler/frontend/variants/open_models.py": "tests/drivers/compiler/frontend/variants/test_shape_specialization.py",
     "drivers/compiler/frontend/variants/pending_variant.py": "tests/drivers/compiler/frontend/variants/test_shape_specialization.py",
     "drivers/compiler/frontend/variants/variant_cache.py": "tests/drivers/compiler/frontend/variants/test_shape_specialization.py",

@@ -11,7 +11,8 @@ import numpy as np
 from neurald.drivers.compiler.analysis.interpreter import RequirementFailed, only_moves
 from neurald.drivers.compiler.frontend.constant_operations import fold_constant_operation, is_foldable
 from neurald.drivers.compiler.frontend.lengths.bounded_shapes import BoundedShapes
-from neurald.drivers.compiler.frontend.lengths.open_lengths import computed_lengths, lengths_of
+from neurald.drivers.compiler.frontend.lengths.computed_lengths import computed_lengths
+from neurald.drivers.compiler.frontend.lengths.open_lengths import lengths_of
 from neurald.drivers.compiler.frontend.variants.open_dimensions import is_specified, with_assumed_shapes
 from neurald.drivers.compiler.ir.builder import Builder, Limit, Unsupported
 from neurald.drivers.compiler.ir.complex_numbers import (

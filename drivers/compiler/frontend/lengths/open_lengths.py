@@ -1,8 +1,7 @@
 """Computes with lengths that are not known yet: SHAPE, and operations on its result.
 
 Models compute the arguments of RESHAPE, FILL and others from the shapes of their inputs. If these
-have open dimensions, the arguments are arrays of extents (of dtype object). Operations that compute
-with them as with other numbers read values that are computed from the lengths.
+have open dimensions, the arguments are arrays of extents (of dtype object).
 """
 
 import operator
@@ -11,12 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from neurald.drivers.compiler.ir.builder import Builder
-from neurald.drivers.compiler.ir.expression import Expression, constant, select
 from neurald.drivers.compiler.ir.extents.extent import Extent
-from neurald.drivers.compiler.ir.graph import linearize
-from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.compiler.ir.value import Value
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FusedActivation
 from neurald.hal.operations import DEFINITIONS
@@ -105,25 +99,6 @@ def lengths_of(call: Call, value: Callable[[int], Array | None]) -> Sequence[Arr
         return None
     arrays = tuple(each if isinstance(each, np.ndarray) else as_objects(each) for each in results)
     return arrays if all(each.size <= _MAX_ELEMENTS for each in arrays) else None
-
-
-def computed_lengths(builder: Builder, lengths: Array, kind: Scalar) -> Value:
-    """Adds a value with lengths as elements.
-
-    Args:
-        builder: the builder of the graph.
-        lengths: extents and numbers, as objects.
-        kind: the type of the value.
-    """
-
-    def body(*at: Expression) -> Expression:
-        place, (last, *others) = linearize(at, lengths.shape), reversed(lengths.reshape(-1).tolist())
-        element: Expression = constant(last, kind)
-        for number, length in zip(reversed(range(len(others))), others, strict=True):
-            element = select(place.equals(number), constant(length, kind), element)
-        return element
-
-    return builder.compute(lengths.shape, body)
 
 
 def _arguments(call: Call) -> list[int]:
