@@ -16,10 +16,9 @@ from neurald.drivers.compiler.frontend.control_flow.structured_model import (
 )
 from neurald.drivers.compiler.frontend.graph_builder import build_graph, supported_operations
 from neurald.drivers.compiler.frontend.variants.open_dimensions import (
+    compiled_for_lengths,
     is_specified,
-    open_shapes,
     with_shapes,
-    with_shorter,
 )
 from neurald.drivers.compiler.ir.extents.scope import ExtentScope
 from neurald.drivers.compiler.ir.string_references import StringConstants, is_string
@@ -146,26 +145,16 @@ class Preparation:
         """
         if not model.main.operations:
             return None
-        for example in with_shorter(model, shapes):
-            started = time.monotonic()
-            scope, symbolic = open_shapes(model, example)
-            if not scope.symbols:
-                return None
+        started = time.monotonic()
+
+        def compiled_with(scope: ExtentScope, symbolic: Mapping[int, Shape]) -> Compiled:
             helper, self._helper = self._helper, None
-            try:
-                compiled = self._compiled(model, symbolic, helper=helper, scope=scope)
-                break
-            except BadData as error:
-                _LOG.info("the model is not compiled for open dimensions such as %s: %s", scope.hints, error)
-            except (Error, MemoryError):
-                raise
-            except Exception as error:
-                # Not everything that compiles for known lengths does for open ones.
-                _LOG.info("not compiled for open dimensions: %s: %s", type(error).__name__, error)
-                _LOG.debug("the error was raised here:", exc_info=error)
-                return None
-        else:
+            return self._compiled(model, symbolic, helper=helper, scope=scope)
+
+        found = compiled_for_lengths(model, shapes, compiled_with, _LOG)
+        if found is None:
             return None
+        scope, compiled = found
         places = () if compiled.opened is None else compiled.opened.symbols
         pinned = [
             symbol for symbol, each in enumerate(places) if each and len(set(scope.bounds(symbol))) == 1

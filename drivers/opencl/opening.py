@@ -8,7 +8,7 @@ from itertools import islice
 
 import numpy as np
 
-from neurald.drivers.compiler.frontend.variants.open_dimensions import open_shapes, with_shorter
+from neurald.drivers.compiler.frontend.variants.open_dimensions import compiled_for_lengths
 from neurald.drivers.compiler.ir.extents.attempts import ExtentAttempts
 from neurald.drivers.compiler.ir.extents.extent import Extent, estimate
 from neurald.drivers.compiler.ir.extents.scope import ExtentScope
@@ -30,7 +30,7 @@ from neurald.drivers.opencl.platform.precision import Precision, preferred_preci
 from neurald.drivers.opencl.runtime.executable import FLAGS, Executable, KernelCall
 from neurald.drivers.opencl.runtime.open_launches import OpenCall, OpenLaunches
 from neurald.drivers.opencl.runtime.persistent_kernel import SYNC_BYTES
-from neurald.hal.errors import BadData, Error
+from neurald.hal.errors import Error
 from neurald.hal.model.model import Model
 from neurald.hal.model.numbering import operations_name
 
@@ -88,25 +88,10 @@ def compile_open(
         kernel_set=kernel_set,
         require_wanted=require_wanted,
     )
-    for example in with_shorter(model, input_shapes):
-        scope, symbolic = open_shapes(model, example)
-        if not scope.symbols:
-            return None
-        try:
-            while (compiled := compiler.attempt(scope, symbolic)) is None:
-                scope, symbolic = open_shapes(model, example)
-            break
-        except BadData as error:
-            _LOG.info("the model is not compiled for open dimensions such as %s: %s", scope.hints, error)
-        except (Error, MemoryError):
-            raise
-        except Exception as error:
-            # Not everything that compiles for known lengths does for open ones.
-            _LOG.info("not compiled for open dimensions: %s: %s", type(error).__name__, error)
-            _LOG.debug("the error was raised here:", exc_info=error)
-            return None
-    else:
+    found = compiled_for_lengths(model, input_shapes, compiler.attempt, _LOG)
+    if found is None:
         return None
+    scope, compiled = found
     pinned = [symbol for symbol in range(len(scope.hints)) if len(set(scope.bounds(symbol))) == 1]
     if pinned or not all(compiled.opened.symbols):
         _LOG.info("the code is only valid for these lengths: %s", scope.pins)

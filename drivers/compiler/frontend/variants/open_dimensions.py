@@ -1,10 +1,11 @@
 """Input shapes of models with unspecified dimensions."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from logging import Logger
+from typing import TYPE_CHECKING, TypeVar
 
 from neurald.drivers.compiler.frontend.variants.kept_variants import Shape
-from neurald.hal.errors import BadData
+from neurald.hal.errors import BadData, Error
 from neurald.hal.model.graph import Operand
 from neurald.hal.model.model import Model
 from neurald.hal.records import replace
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 # The functions that compile import the compiler themselves, since a start from the cache needs
 # none.
+
+_Compiled = TypeVar("_Compiled")
 
 #: Shortest length of an open dimension in examples.
 USUAL_LENGTH = 64
@@ -142,6 +145,44 @@ def with_shorter(model: Model, shapes: Mapping[int, Shape]) -> Iterator[Mapping[
                 )
                 for index, shape in shapes.items()
             }
+
+
+def compiled_for_lengths(
+    model: Model,
+    shapes: Mapping[int, Shape],
+    attempt: "Callable[[ExtentScope, Mapping[int, Shape]], _Compiled | None]",
+    log: Logger,
+) -> "tuple[ExtentScope, _Compiled] | None":
+    """Compiles a model for any lengths of its open dimensions, by the first example that it can be.
+
+    Args:
+        model: valid.
+        shapes: see `with_shorter`.
+        attempt: compiles the model for extents; returns None to be called again with new ones.
+        log: gets the reasons why the model is not compiled.
+
+    Returns:
+        The extents, and what was compiled; None if nothing is open, or it cannot be compiled.
+    """
+    for example in with_shorter(model, shapes):
+        scope, symbolic = open_shapes(model, example)
+        if not scope.symbols:
+            return None
+        try:
+            while (compiled := attempt(scope, symbolic)) is None:
+                scope, symbolic = open_shapes(model, example)
+        except BadData as error:
+            log.info("the model is not compiled for open dimensions such as %s: %s", scope.hints, error)
+        except (Error, MemoryError):
+            raise
+        except Exception as error:
+            # Not everything that compiles for known lengths does for open ones.
+            log.info("not compiled for open dimensions: %s: %s", type(error).__name__, error)
+            log.debug("the error was raised here:", exc_info=error)
+            return None
+        else:
+            return scope, compiled
+    return None
 
 
 def known_shapes(model: Model, shapes: Sequence[Shape | None]) -> dict[int, Shape]:

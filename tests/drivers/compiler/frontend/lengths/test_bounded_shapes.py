@@ -139,7 +139,7 @@ def scattered(graph: TfliteGraph, inputs: Sequence[int]) -> Sequence[int]:
 
 
 def filled(graph: TfliteGraph, inputs: Sequence[int]) -> Sequence[int]:
-    """As many numbers as there are selected rows, and their sum."""
+    """Adds as many numbers as there are selected rows, and their sum."""
     rows, shape = _found(graph, inputs[0]), graph.tensor(shape=(1,), type_="INT32")
     number = graph.tensor(shape=(), type_="FLOAT32", data=np.array(2.5, np.float32), has_rank=True)
     numbers, total = _rows(graph), graph.tensor(shape=(), type_="FLOAT32", has_rank=True)

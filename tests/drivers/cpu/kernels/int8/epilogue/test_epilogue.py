@@ -78,7 +78,7 @@ def test_depthwise_convolutions_and_sums(target: Target) -> None:
 
 
 def test_sums_are_shorter() -> None:
-    """Of the three products of a sum none is left, of a product's, the one that floats compute."""
+    """None of a sum's three products is left; of a product's, the one that floats compute is."""
     for seed in range(4):
         sums = QuantizedSums(seed)
         kernel = flattened(sums.product((4, 16), (32, 16), _crossed(sums, seed)).kernel)
