@@ -108,7 +108,7 @@ FAMILIES: Final[Mapping[str, tuple[OperationType, ...]]] = {
     "reduction.scans": (T.TFLITE_CUMSUM,),
     "reduction.local_response": (T.LOCAL_RESPONSE_NORMALIZATION,),
     "reduction.spectral": (T.TFLITE_RFFT2D, T.TFLITE_COMPLEX_ABS),
-    "elements": (
+    "elementwise.unary": (
         T.RELU,
         T.RELU1,
         T.RELU6,
@@ -145,6 +145,8 @@ FAMILIES: Final[Mapping[str, tuple[OperationType, ...]]] = {
         T.ELU,
         T.TFLITE_ELU,
         T.TFLITE_LEAKY_RELU,
+    ),
+    "elementwise.binary": (
         T.ADD,
         T.SUB,
         T.MUL,
@@ -166,9 +168,8 @@ FAMILIES: Final[Mapping[str, tuple[OperationType, ...]]] = {
         T.TFLITE_FLOOR_DIV,
         T.TFLITE_FLOOR_MOD,
         T.TFLITE_ADD_N,
-        T.TFLITE_BITWISE_XOR,
-        T.TFLITE_RIGHT_SHIFT,
-        T.TFLITE_FAKE_QUANT,
+    ),
+    "elementwise.comparison": (
         T.EQUAL,
         T.NOT_EQUAL,
         T.GREATER,
@@ -181,14 +182,23 @@ FAMILIES: Final[Mapping[str, tuple[OperationType, ...]]] = {
         T.TFLITE_GREATER_EQUAL,
         T.TFLITE_LESS,
         T.TFLITE_LESS_EQUAL,
+    ),
+    "elementwise.logic": (
+        T.TFLITE_BITWISE_XOR,
+        T.TFLITE_RIGHT_SHIFT,
         T.LOGICAL_AND,
         T.LOGICAL_OR,
         T.LOGICAL_NOT,
         T.SELECT,
         T.TFLITE_SELECT,
         T.TFLITE_SELECT_V2,
+    ),
+    "elementwise.casts": (
         T.CAST,
         T.TFLITE_CAST,
+    ),
+    "elementwise.quantization": (
+        T.TFLITE_FAKE_QUANT,
         T.QUANTIZE,
         T.TFLITE_QUANTIZE,
         T.DEQUANTIZE,
@@ -265,8 +275,10 @@ _FOLDED: Final = frozenset(
     (
         *(
             kind
-            for family in ("movement.views", "movement.numbered", "movement.placement", "elements")
-            for kind in FAMILIES[family]
+            for family, kinds in FAMILIES.items()
+            if family.startswith("elementwise.")
+            or family in ("movement.views", "movement.numbered", "movement.placement")
+            for kind in kinds
         ),
         OperationType.DENSIFY,
         OperationType.FILL,

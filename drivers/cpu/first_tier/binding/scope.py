@@ -19,6 +19,7 @@ FLOAT: Final = OperandType.TENSOR_FLOAT32
 SIGNED, UNSIGNED = OperandType.TENSOR_QUANT8_ASYMM_SIGNED, OperandType.TENSOR_QUANT8_ASYMM
 BYTES: Final = frozenset((SIGNED, UNSIGNED))
 SHORT: Final = OperandType.TENSOR_QUANT16_SYMM
+WORD, BOOL = OperandType.TENSOR_INT32, OperandType.TENSOR_BOOL8
 #: Estimated products and elements per nanosecond.
 PRODUCTS_PER_NS: Final = 50
 ELEMENTS_PER_NS: Final = 1

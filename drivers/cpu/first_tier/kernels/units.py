@@ -3,7 +3,11 @@
 from neurald.drivers.cpu.first_tier.kernels.convolution.factors import factor_units
 from neurald.drivers.cpu.first_tier.kernels.convolution.pooling import pooling_units
 from neurald.drivers.cpu.first_tier.kernels.convolution.products import product_units
-from neurald.drivers.cpu.first_tier.kernels.elements import element_units
+from neurald.drivers.cpu.first_tier.kernels.elementwise.byte_arithmetic import byte_arithmetic_units
+from neurald.drivers.cpu.first_tier.kernels.elementwise.expressions import function_units
+from neurald.drivers.cpu.first_tier.kernels.elementwise.lookup import lookup_units
+from neurald.drivers.cpu.first_tier.kernels.elementwise.quantization import quantization_units
+from neurald.drivers.cpu.first_tier.kernels.elementwise.short_arithmetic import short_arithmetic_units
 from neurald.drivers.cpu.first_tier.kernels.movement.copies import movement_units
 from neurald.drivers.cpu.first_tier.kernels.movement.resizing import resizing_units
 from neurald.drivers.cpu.first_tier.kernels.movement.scattering import scattering_units
@@ -26,7 +30,11 @@ def library_units(target: Target) -> list[Unit]:
     return [
         *product_units(target),
         *factor_units(target),
-        *element_units(target),
+        *function_units(target),
+        *lookup_units(target),
+        *byte_arithmetic_units(target),
+        *short_arithmetic_units(target),
+        *quantization_units(target),
         *lstm_units(target),
         *rnn_units(target),
         *svdf_units(target),

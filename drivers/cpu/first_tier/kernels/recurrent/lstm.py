@@ -6,7 +6,7 @@ from typing import Final
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.emit.vector_memory import store
-from neurald.drivers.cpu.first_tier.kernels.elements import curve
+from neurald.drivers.cpu.first_tier.kernels.elementwise.expressions import curve
 from neurald.drivers.cpu.first_tier.kernels.reduction.rows import SUM, reduced
 from neurald.drivers.cpu.first_tier.kernels.writer import KernelWriter, clamped
 from neurald.drivers.cpu.native.objects.unit_queue import Unit

@@ -1,7 +1,6 @@
 """Functions of elements in the first tier give the results of references."""
 
 import itertools
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -37,57 +36,6 @@ def test_operations_on_two_values(target: str, kind: nd.OperandType, operation: 
             check(model, target, threads=2)
 
 
-@pytest.mark.parametrize("target", TARGETS_HERE)
-@pytest.mark.parametrize("operation", ["TFLITE_ADD", "TFLITE_SUB", "TFLITE_MUL", "MAXIMUM", "MINIMUM"])
-def test_operations_on_two_values_of_16_bits(target: str, operation: str) -> None:
-    for activation, output_scale in ((0, 0.03), (1, 0.09), (3, 0.0004), (0, 2.0)):
-        for shape in ((1,), (3, 67), (2, 4099), (2, 1, 2, 5)):
-            build = LayerBuilder(activation)
-            is_extreme = operation in ("MAXIMUM", "MINIMUM")
-            scales = (0.05, 0.05, 0.05) if is_extreme else (0.05, 0.013, output_scale)
-            first, second, output = (build.operand(SHORT, shape, scale=scale) for scale in scales)
-            prefix = "TFLITE_" if is_extreme else ""
-            more = [] if is_extreme else [build.scalar(activation)]
-            if operation in ("TFLITE_ADD", "TFLITE_SUB"):
-                more.append(build.scalar(False, nd.OperandType.BOOL))
-            kind = nd.OperationType[prefix + operation]
-            model = build.model(kind, [first, second, *more], output, [first, second])
-            check(model, target, threads=2)
-
-
-@pytest.mark.parametrize("target", TARGETS_HERE)
-@pytest.mark.parametrize("operation", ["TFLITE_LOGISTIC", "TFLITE_TANH", "TFLITE_RELU6", "TFLITE_QUANTIZE"])
-def test_functions_of_16_bits(target: str, operation: str) -> None:
-    build = LayerBuilder(0)
-    given = build.operand(SHORT, (3, 1371), scale=0.0007)
-    scale = {"TFLITE_RELU6": 0.0007, "TFLITE_QUANTIZE": 0.0011}.get(operation, 2.0**-15)
-    output = build.operand(SHORT, (3, 1371), scale=scale)
-    check(build.model(nd.OperationType[operation], [given], output, [given]), target)
-
-
-@pytest.mark.parametrize("target", TARGETS_HERE)
-def test_bytes_become_16_bits_and_back(target: str) -> None:
-    for source, result in ((SIGNED, SHORT), (SHORT, SIGNED)):
-        build, shape = LayerBuilder(0), (3, 1371)
-        given = build.operand(source, shape, scale=0.003 if source is SHORT else 0.1, zero_point=0)
-        output = build.operand(result, shape, scale=0.003 if result is SHORT else 0.1, zero_point=0)
-        check(build.model(nd.OperationType.TFLITE_QUANTIZE, [given], output, [given]), target)
-
-
-@pytest.mark.parametrize("target", TARGETS_HERE)
-def test_floats_become_16_bits_and_back(target: str) -> None:
-    array = np.array([0, -0.0, 1e9, -1e9, np.inf, -np.inf, 0.05, -0.15, 3.7, *np.linspace(-900, 900, 77)])
-    build = LayerBuilder(0)
-    given = build.operand(FLOAT, array.shape)
-    output = build.operand(SHORT, array.shape, scale=0.02)
-    model = build.model(nd.OperationType.TFLITE_QUANTIZE, [given], output, [given])
-    check(model, target, inputs=[array.astype(np.float32)])
-    build = LayerBuilder(0)
-    given = build.operand(SHORT, (5, 77), scale=0.02)
-    output = build.operand(FLOAT, (5, 77))
-    check(build.model(nd.OperationType.TFLITE_DEQUANTIZE, [given], output, [given]), target)
-
-
 def test_constants_are_repeated() -> None:
     build = LayerBuilder(0)
     first = build.operand(FLOAT, (3, 5))
@@ -96,19 +44,6 @@ def test_constants_are_repeated() -> None:
     model = build.model(nd.OperationType.MUL, [first, row, build.scalar(0)], output, [first])
     for target in TARGETS_HERE:
         check(model, target)
-
-
-@pytest.mark.parametrize("target", TARGETS_HERE)
-@pytest.mark.parametrize("operation", ["RELU", "RELU6", "LOGISTIC", "TANH", "HARD_SWISH"])
-def test_functions_of_bytes(target: str, operation: str) -> None:
-    kind = UNSIGNED if operation == "RELU6" else SIGNED
-    scales = {"LOGISTIC": (1 / 256, 0 if kind is UNSIGNED else -128), "TANH": (1 / 128, 0)}
-    build = LayerBuilder(3)
-    given = build.given(kind, (3, 1371))
-    same = {"scale": 0.05, "zero_point": build.builder._operands[given].zero_point}
-    scale, zero_point = scales.get(operation, (same["scale"], same["zero_point"]))
-    output = build.operand(kind, (3, 1371), scale=scale, zero_point=zero_point)
-    check(build.model(nd.OperationType[operation], [given], output, [given]), target)
 
 
 def test_infinities_and_nan_pass_through_activations() -> None:
@@ -193,62 +128,6 @@ def test_operands_of_all_types_are_repeated(target: str, kind: nd.OperandType, s
         output = build.operand(kind, shapes[2], **scale)
         model = build.model(nd.OperationType[name], [one, other, build.scalar(0)], output, [one, other])
         check(model, target, threads=2)
-
-
-@pytest.mark.parametrize("target", TARGETS_HERE)
-@pytest.mark.parametrize("name", ["TFLITE_SQUARED_DIFFERENCE", "TFLITE_SUB"])
-def test_differences_of_bytes(target: str, name: str) -> None:
-    build = LayerBuilder(4)
-    one, other = build.operand(SIGNED, (3, 5, 70)), build.operand(SIGNED, (3, 5, 1))
-    output = build.operand(SIGNED, (3, 5, 70), scale=0.9, zero_point=-100)
-    inputs = [one, other] if "SQUARED" in name else [one, other, build.scalar(0)]
-    check(build.model(nd.OperationType[name], inputs, output, [one, other]), target)
-
-
-def of_all_bytes(name: str, kind: nd.OperandType, scales: Sequence[float], seed: int) -> nd.Model:
-    """Builds a model of an operation on all pairs of bytes."""
-    build = LayerBuilder(seed)
-    low = 0 if kind is UNSIGNED else -128
-    one, other, output = (
-        build.operand(kind, shape, scale=scale, zero_point=int(build.rng.integers(low, low + 256)))
-        for shape, scale in zip(((256, 1), (256,), (256, 256)), scales, strict=True)
-    )
-    activation = [] if "SQUARED" in name or "PRELU" in name else [build.scalar(int(build.rng.integers(0, 4)))]
-    return build.model(nd.OperationType[name], [one, other, *activation], output, [one, other])
-
-
-@pytest.mark.parametrize("target", TARGETS_HERE)
-@pytest.mark.parametrize("kind", [SIGNED, UNSIGNED], ids=lambda kind: kind.name)
-def test_all_pairs_of_bytes_with_any_scales(target: str, kind: nd.OperandType) -> None:
-    rng = np.random.default_rng(5)
-    pairs = [np.arange(256, dtype=np.uint8).view(kind.dtype).reshape(shape) for shape in ((256, 1), (256,))]
-    names = ("TFLITE_ADD", "TFLITE_SUB", "TFLITE_MUL", "TFLITE_SQUARED_DIFFERENCE", "PRELU")
-    # Sums of equal scales are between two results in half of all pairs.
-    scales = [(1.0, 1.0, 1.0), (1.0, 1.0, 2.0), (0.5, 1.0, 1.0), (1.0, 1e-7, 1.0), (1e-9, 1.0, 0.3)]
-    scales += [(1e-6, 1e-6, 1.0), (1.0, 1.0, 0.001)]
-    for spread in (0.3, 0.3, 0.3, 2, 2, 2, 6, 6):
-        first, second, third = np.exp(rng.normal(0, spread, 3)).tolist()
-        scales.append((first, second, third * max(first, second)))
-    for seed, (each, name) in enumerate(itertools.product(scales, names)):
-        check(of_all_bytes(name, kind, each, seed), target, inputs=pairs)
-
-
-def test_sums_of_bytes_that_may_exceed_32_bits_have_no_kernel() -> None:
-    for scales, has_kernel in (((1.0, 1.0, 1e-6), True), ((1.0, 1.0, 1e-8), False)):
-        found = prepared(of_all_bytes("TFLITE_ADD", SIGNED, scales, 0))
-        assert isinstance(found, ReferenceModel) is not has_kernel
-
-
-@pytest.mark.parametrize("target", TARGETS_HERE)
-@pytest.mark.parametrize("kind", [SIGNED, UNSIGNED], ids=lambda kind: kind.name)
-@pytest.mark.parametrize("count", [1, 31, 32, 33, 63, 64, 65, 256, 4097, 9000])
-def test_bytes_are_looked_up(target: str, kind: nd.OperandType, count: int) -> None:
-    build = LayerBuilder(0)
-    given = build.operand(kind, (count,), scale=0.05, zero_point=7)
-    output = build.operand(kind, (count,), scale=1 / 256, zero_point=0 if kind is UNSIGNED else -128)
-    model = build.model(nd.OperationType.TFLITE_LOGISTIC, [given], output, [given])
-    array = np.arange(count).astype(np.uint8).view(kind.dtype)
-    check(model, target, threads=2, inputs=[array])
 
 
 @pytest.mark.parametrize("target", TARGETS_HERE)
@@ -384,20 +263,6 @@ def test_casts(target: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS_HERE)
-@pytest.mark.parametrize("kind", [SIGNED, UNSIGNED], ids=lambda kind: kind.name)
-def test_conversions_to_bytes_and_back(target: str, kind: nd.OperandType) -> None:
-    build = LayerBuilder(0)
-    given, output = build.operand(FLOAT, (3, 75)), build.operand(kind, (3, 75), scale=0.02, zero_point=7)
-    model = build.model(nd.OperationType.QUANTIZE, [given], output, [given])
-    check(model, target)
-    special = np.array([np.nan, np.inf, -np.inf, 0.01, -0.01, 0.03, 1e30, -0.0, 2.55], np.float32)
-    check(model, target, inputs=[np.resize(special, (3, 75))])
-    build = LayerBuilder(0)
-    given, output = build.operand(kind, (3, 75), scale=0.02, zero_point=7), build.operand(FLOAT, (3, 75))
-    check(build.model(nd.OperationType.DEQUANTIZE, [given], output, [given]), target)
-
-
-@pytest.mark.parametrize("target", TARGETS_HERE)
 @pytest.mark.parametrize("kind", [FLOAT, INT32, INT64], ids=lambda kind: kind.name)
 @pytest.mark.parametrize(
     "name",
@@ -471,16 +336,3 @@ def test_functions_of_bits(target: str, kind: nd.OperandType, name: str) -> None
         assert isinstance(prepared(model, target), ReferenceModel)
     else:
         check(model, target, inputs=arrays)
-
-
-@pytest.mark.parametrize("target", TARGETS_HERE)
-@pytest.mark.parametrize(("low", "high", "bits"), [(-6.0, 6.0, 8), (0.0, 5.7, 2), (-0.1, 2.9, 16)])
-def test_floats_are_rounded_as_if_quantised(target: str, low: float, high: float, bits: int) -> None:
-    build, shape = LayerBuilder(0), (9, 321)
-    given, output = build.operand(FLOAT, shape), build.operand(FLOAT, shape)
-    ends = [build.scalar(each, nd.OperandType.FLOAT32) for each in (low, high)]
-    inputs = [given, *ends, build.scalar(bits)]
-    model = build.model(nd.OperationType.TFLITE_FAKE_QUANT, inputs, output, [given])
-    array = np.random.default_rng(0).normal(size=shape).astype(np.float32) * 5
-    array[0, :5] = np.nan, np.inf, -np.inf, 0, -0.0
-    check(model, target, rtol=0, inputs=[array])
