@@ -20,7 +20,7 @@ from neurald.drivers.compiler.frontend.control_flow.structured_model import (
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.first_tier.binding.binder import Binder
-from neurald.drivers.cpu.first_tier.binding.movement.moving_calls import part_moving_call
+from neurald.drivers.cpu.first_tier.binding.movement.moving_calls import PlacedPart, part_moving_call
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, BoundTemporary, NotBound
 from neurald.drivers.cpu.program.copy_coalescing import coalesce_copies, without_own_copies
 from neurald.drivers.cpu.program.linear_program import LinearInstruction, Linearization
@@ -189,17 +189,15 @@ class _Program:
         whole, part = (operands[each].dimensions for each in (update.target, update.part))
         if whole is None or part is None:
             raise NotBound("a length is not known")
-        return part_moving_call(
-            update.target,
-            update.part,
-            operands[update.target],
-            whole,
-            part,
-            update.start,
-            operands[update.start].type,
+        placed = PlacedPart(
+            itemsize=operands[update.target].type.dtype.itemsize,
+            whole=whole,
+            shape=part,
+            start=update.start,
+            start_type=operands[update.start].type,
             is_written=True,
-            message=update.message,
         )
+        return part_moving_call(update.target, update.part, placed, update.message)
 
     def _lengths(self, update: LengthUpdate) -> LinearInstruction:
         raise NotBound("lengths change while the model runs")

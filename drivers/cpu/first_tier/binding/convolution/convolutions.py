@@ -21,7 +21,7 @@ from neurald.drivers.cpu.first_tier.binding.convolution.products import (
     windowed,
 )
 from neurald.drivers.cpu.first_tier.binding.convolution.windows import WindowAxis, axes_of, window_table
-from neurald.drivers.cpu.first_tier.binding.movement.moving_calls import moving_call
+from neurald.drivers.cpu.first_tier.binding.movement.moving_calls import StridedMove, moving_call
 from neurald.drivers.cpu.first_tier.binding.nest import strides_of
 from neurald.drivers.cpu.first_tier.binding.scope import PRODUCTS_PER_NS, Bind, BindingScope, count_of
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, BoundTemporary, NotBound
@@ -134,14 +134,19 @@ def transposed(
         lengths = (batches, *counts, channels)
         calls.append(
             moving_call(
-                output,
-                result,
-                itemsize,
-                lengths,
-                (steps[0], *(step * stride for step, stride in zip(steps[1:-1], strides, strict=True)), 1),
-                strides_of(lengths),
-                sum(number * step for number, step in zip(phase, steps[1:-1], strict=True)),
-                0,
+                StridedMove(
+                    output=output,
+                    given=result,
+                    itemsize=itemsize,
+                    shape=lengths,
+                    output_strides=(
+                        steps[0],
+                        *(step * stride for step, stride in zip(steps[1:-1], strides, strict=True)),
+                        1,
+                    ),
+                    strides=strides_of(lengths),
+                    output_start=sum(number * step for number, step in zip(phase, steps[1:-1], strict=True)),
+                )
             )
         )
     return calls
@@ -174,7 +179,14 @@ def bind_depthwise(scope: BindingScope, call: Call) -> list[BoundCall]:
         argument = BoundTemporary(size_bytes=itemsize * lengths[0] * pixel)
         calls.append(
             moving_call(
-                argument, given.argument, itemsize, lengths, (pixel, times, 1), (given.padded, 1, 0), 0, 0
+                StridedMove(
+                    output=argument,
+                    given=given.argument,
+                    itemsize=itemsize,
+                    shape=lengths,
+                    output_strides=(pixel, times, 1),
+                    strides=(given.padded, 1, 0),
+                )
             )
         )
     epilogue = epilogue_of(scope, call, kind, filter_, lanes, is_first_axis=False)

@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
-from neurald.drivers.cpu.first_tier.binding.movement.moving_calls import moving_call
+from neurald.drivers.cpu.first_tier.binding.movement.moving_calls import StridedMove, moving_call
 from neurald.drivers.cpu.first_tier.binding.scope import (
     BYTES,
     ELEMENTS_PER_NS,
@@ -103,7 +103,16 @@ def source(
             return FirstFactor(calls=(), argument=index, padded=padded)
         pixels = elements // depth
         temporary = BoundTemporary(size_bytes=2 * pixels * padded)
-        copy = moving_call(temporary, index, 2, (pixels, depth), (padded, 1), (depth, 1))
+        copy = moving_call(
+            StridedMove(
+                output=temporary,
+                given=index,
+                itemsize=2,
+                shape=(pixels, depth),
+                output_strides=(padded, 1),
+                strides=(depth, 1),
+            )
+        )
         return FirstFactor(calls=(copy,), argument=temporary, padded=padded)
     if kind is Products.INT:
         rows = BLOCK if padded == depth else depth

@@ -18,7 +18,7 @@ from neurald.drivers.cpu.first_tier.binding.convolution.products import (
 )
 from neurald.drivers.cpu.first_tier.binding.convolution.requantization import requantization
 from neurald.drivers.cpu.first_tier.binding.convolution.windows import WindowAxis, rows_table, window_table
-from neurald.drivers.cpu.first_tier.binding.movement.moving_calls import moving_call
+from neurald.drivers.cpu.first_tier.binding.movement.moving_calls import StridedMove, moving_call
 from neurald.drivers.cpu.first_tier.binding.nest import strides_of
 from neurald.drivers.cpu.first_tier.binding.scope import (
     MAX_INT32,
@@ -121,7 +121,14 @@ def bind_matrix_product(scope: BindingScope, call: Call) -> list[BoundCall]:
         moved, lengths = BoundTemporary(size_bytes=itemsize * math.prod(first)), (counts[0], rows, depth)
         calls.append(
             moving_call(
-                moved, call.index("input1"), itemsize, lengths, strides_of(lengths), (rows * depth, 1, rows)
+                StridedMove(
+                    output=moved,
+                    given=call.index("input1"),
+                    itemsize=itemsize,
+                    shape=lengths,
+                    output_strides=strides_of(lengths),
+                    strides=(rows * depth, 1, rows),
+                )
             )
         )
     given = source(

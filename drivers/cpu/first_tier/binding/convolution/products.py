@@ -10,7 +10,7 @@ from neurald.drivers.cpu.first_tier.binding.convolution import factors
 from neurald.drivers.cpu.first_tier.binding.convolution.factors import FirstFactor, kind_of, source
 from neurald.drivers.cpu.first_tier.binding.convolution.requantization import requantization
 from neurald.drivers.cpu.first_tier.binding.convolution.windows import WindowAxis, window_table
-from neurald.drivers.cpu.first_tier.binding.movement.moving_calls import moving_call
+from neurald.drivers.cpu.first_tier.binding.movement.moving_calls import StridedMove, moving_call
 from neurald.drivers.cpu.first_tier.binding.scope import (
     MAX_INT32,
     PRODUCTS_PER_NS,
@@ -312,10 +312,28 @@ def _with_borders(
     result = BoundTemporary(size_bytes=itemsize * count)
     block = min(count, BLOCK)
     zeros = scope.zeros(np.uint32 if itemsize == np.uint32().itemsize else np.uint16, block)
-    fill = moving_call(result, zeros, itemsize, (-(-count // block), block), (block, 1), (0, 1), count=count)
+    fill = moving_call(
+        StridedMove(
+            output=result,
+            given=zeros,
+            itemsize=itemsize,
+            shape=(-(-count // block), block),
+            output_strides=(block, 1),
+            strides=(0, 1),
+        ),
+        count=count,
+    )
     run = line.length * pixel
     copy = moving_call(
-        result, given.argument, itemsize, (lines, run), (length * pixel, 1), (run, 1), line.before * pixel
+        StridedMove(
+            output=result,
+            given=given.argument,
+            itemsize=itemsize,
+            shape=(lines, run),
+            output_strides=(length * pixel, 1),
+            strides=(run, 1),
+            output_start=line.before * pixel,
+        )
     )
     return FirstFactor(
         calls=(*given.calls, fill, copy), argument=result, padded=given.padded, rows=given.rows

@@ -34,8 +34,16 @@ _MAX_JOINED_BYTES: Final = 32
 _BYTES_PER_NS: Final = 32
 
 
-class _Move(Struct, frozen=True, kw_only=True):
-    """Elements that are copied between an output and an input with strides; see `moving_call`."""
+class StridedMove(Struct, frozen=True, kw_only=True):
+    """Elements that are copied between an output and an input with strides.
+
+    Attributes:
+        output, given: where to, and from where.
+        itemsize: the size of an element in bytes.
+        shape: the number of elements along each dimension, none of which is 0.
+        output_strides, strides: elements from one to the next.
+        output_start, start: where the first elements are in the output and in the input.
+    """
 
     output: int | BoundTemporary
     given: int | BoundConstant | BoundTemporary
@@ -58,43 +66,19 @@ def copying_call(output: int | BoundTemporary, given: int | BoundConstant, size_
     )
 
 
-def moving_call(
-    output: int | BoundTemporary,
-    given: int | BoundConstant | BoundTemporary,
-    itemsize: int,
-    shape: Shape,
-    output_strides: Sequence[int],
-    strides: Sequence[int],
-    output_start: int = 0,
-    start: int = 0,
-    count: int | None = None,
-) -> BoundCall:
+def moving_call(move: StridedMove, *, count: int | None = None) -> BoundCall:
     """Returns the call that copies elements between an output and an input with strides.
 
     Args:
-        output, given: where to, and from where.
-        itemsize: size of an element in bytes.
-        shape: number of elements along each dimension, none of which is 0.
-        output_strides, strides: elements from one to the next.
-        output_start, start: where the first elements are in the output and in the input.
+        move: the elements.
         count: see `nest`.
 
     Raises:
         NotBound: there is no kernel.
     """
-    move = _Move(
-        output=output,
-        given=given,
-        itemsize=itemsize,
-        shape=shape,
-        output_strides=output_strides,
-        strides=strides,
-        output_start=output_start,
-        start=start,
-    )
-    if count is not None or itemsize not in _ITEMSIZES:
+    if count is not None or move.itemsize not in _ITEMSIZES:
         return _strided_call(move, count)
-    loops = merged_loops(shape, (output_strides, strides))
+    loops = merged_loops(move.shape, (move.output_strides, move.strides))
     factor = _joined(move, loops)
     if factor > 1:
         move = _of_joined(move, loops, factor)
@@ -103,7 +87,7 @@ def moving_call(
     return _strided_call(move) if transposed is None else transposed
 
 
-def _strided_call(move: _Move, count: int | None = None) -> BoundCall:
+def _strided_call(move: StridedMove, count: int | None = None) -> BoundCall:
     """Returns the call of the kernel for all strides, which moves the elements as they are.
 
     Args:
@@ -125,7 +109,7 @@ def _strided_call(move: _Move, count: int | None = None) -> BoundCall:
     )
 
 
-def _joined(move: _Move, loops: Sequence[Loop]) -> int:
+def _joined(move: StridedMove, loops: Sequence[Loop]) -> int:
     """Returns how many neighbours of short lines can be moved as one element.
 
     Args:
@@ -140,7 +124,7 @@ def _joined(move: _Move, loops: Sequence[Loop]) -> int:
     return min(common & -common, MAX_ELEMENT_BYTES // move.itemsize)
 
 
-def _of_joined(move: _Move, loops: Sequence[Loop], factor: int) -> _Move:
+def _of_joined(move: StridedMove, loops: Sequence[Loop], factor: int) -> StridedMove:
     """Returns the move whose elements are as many neighbours as the factor says."""
     length = loops[-1][0] // factor
     outer = [[steps[number] // factor for _, steps in loops[:-1]] for number in range(2)]
@@ -155,7 +139,7 @@ def _of_joined(move: _Move, loops: Sequence[Loop], factor: int) -> _Move:
     )
 
 
-def _transposing_call(move: _Move, loops: Sequence[Loop]) -> BoundCall | None:
+def _transposing_call(move: StridedMove, loops: Sequence[Loop]) -> BoundCall | None:
     """Returns the call that transposes matrices; None for other or small loops.
 
     Args:
@@ -181,58 +165,62 @@ def _transposing_call(move: _Move, loops: Sequence[Loop]) -> BoundCall | None:
     )
 
 
-def part_moving_call(
-    output: int,
-    given: int,
-    operand: Operand,
-    whole: Shape,
-    part: Shape,
-    start: int,
-    start_type: OperandType,
-    *,
-    is_written: bool,
-    message: str,
-) -> BoundCall:
-    """Returns the call that copies a part, whose place is only known when it runs.
+class PlacedPart(Struct, frozen=True, kw_only=True):
+    """A part of an operand, whose place is only known when it is moved.
 
-    Args:
-        output, given: where to, and from where.
-        operand: the operand of the elements.
-        whole, part: the shapes of the operand that the part belongs to, and of the part.
+    Attributes:
+        itemsize: the size of an element in bytes.
+        whole, shape: the shapes of the operand and of the part.
         start: the operand with the index of the part along each axis.
         start_type: the type of the indexes.
         is_written: True if the part belongs to the output, False if it belongs to the input.
+    """
+
+    itemsize: int
+    whole: Shape
+    shape: Shape
+    start: int
+    start_type: OperandType
+    is_written: bool
+
+
+def part_moving_call(output: int, given: int, part: PlacedPart, message: str) -> BoundCall:
+    """Returns the call that copies a part of an operand.
+
+    Args:
+        output, given: where to, and from where.
+        part: the part.
         message: the error if the part exceeds the operand; "" moves it inside instead.
 
     Raises:
         NotBound: there is no kernel.
     """
-    if not part or not math.prod(part):
+    if not part.shape or not math.prod(part.shape):
         raise NotBound("the part has no elements")
-    if start_type not in _INDEX_WORDS:
+    if part.start_type not in _INDEX_WORDS:
         raise NotBound("the indexes have a type without a kernel")
-    strides, own = strides_of(whole), strides_of(part)
-    to, source = (strides, own) if is_written else (own, strides)
+    strides, own = strides_of(part.whole), strides_of(part.shape)
+    to, source = (strides, own) if part.is_written else (own, strides)
     # The kernel counts the index in elements, so that these cannot be joined.
     moved = _strided_call(
-        _Move(
+        StridedMove(
             output=output,
             given=given,
-            itemsize=operand.type.dtype.itemsize,
-            shape=part,
+            itemsize=part.itemsize,
+            shape=part.shape,
             output_strides=to,
             strides=source,
         )
     )
     axes = [
-        (length - taken, stride if is_written else 0, 0 if is_written else stride)
-        for length, taken, stride in zip(whole, part, strides, strict=True)
+        (length - taken, stride if part.is_written else 0, 0 if part.is_written else stride)
+        for length, taken, stride in zip(part.whole, part.shape, strides, strict=True)
     ]
     return replace(
         moved,
         function=moved.function.replace("first_move", "first_move_part"),
-        arguments=(*moved.arguments, start, BoundConstant.of(np.array(axes, np.int64))),
-        words=(*moved.words, len(axes), int(bool(message)), _INDEX_WORDS[start_type]),
+        arguments=(*moved.arguments, part.start, BoundConstant.of(np.array(axes, np.int64))),
+        words=(*moved.words, len(axes), int(bool(message)), _INDEX_WORDS[part.start_type]),
         messages=(message,) if message else (),
     )
 

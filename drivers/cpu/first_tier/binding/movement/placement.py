@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from neurald.drivers.cpu.first_tier.binding.movement.moving_calls import (
+    StridedMove,
     copying_call,
     expect_equal_types,
     moving_call,
@@ -29,7 +30,17 @@ def _filling(scope: BindingScope, call: Call, value: Any) -> BoundCall:
         ("filled", kind, single.tobytes(), length), lambda: BoundConstant.of(np.full(length, single, kind))
     )
     shape = -(-count // length), length
-    return moving_call(call.index("output"), filled, kind.itemsize, shape, (length, 1), (0, 1), count=count)
+    return moving_call(
+        StridedMove(
+            output=call.index("output"),
+            given=filled,
+            itemsize=kind.itemsize,
+            shape=shape,
+            output_strides=(length, 1),
+            strides=(0, 1),
+        ),
+        count=count,
+    )
 
 
 def bind_fill(scope: BindingScope, call: Call) -> list[BoundCall]:
@@ -38,7 +49,18 @@ def bind_fill(scope: BindingScope, call: Call) -> list[BoundCall]:
     if operand.type is OperandType.TENSOR_STRING or tuple(scope.constant(call, "dimensions")) != shape:
         raise NotBound("the types have no kernel")
     count, itemsize = math.prod(shape), operand.type.dtype.itemsize
-    return [moving_call(call.index("output"), call.index("value"), itemsize, (count,), (1,), (0,))]
+    return [
+        moving_call(
+            StridedMove(
+                output=call.index("output"),
+                given=call.index("value"),
+                itemsize=itemsize,
+                shape=(count,),
+                output_strides=(1,),
+                strides=(0,),
+            )
+        )
+    ]
 
 
 def bind_zeros(scope: BindingScope, call: Call) -> list[BoundCall]:
@@ -64,7 +86,17 @@ def bind_pad(scope: BindingScope, call: Call) -> list[BoundCall]:
         strides = strides_of(shape)
         start = sum(pair[0] * stride for pair, stride in zip(pairs, strides, strict=True))
         calls.append(
-            moving_call(output, call.index("input"), itemsize, given, strides, strides_of(given), start)
+            moving_call(
+                StridedMove(
+                    output=output,
+                    given=call.index("input"),
+                    itemsize=itemsize,
+                    shape=given,
+                    output_strides=strides,
+                    strides=strides_of(given),
+                    output_start=start,
+                )
+            )
         )
     return calls
 
@@ -91,7 +123,14 @@ def bind_diagonal(scope: BindingScope, call: Call) -> list[BoundCall]:
         around = _filling(scope, call, 0)
     *batches, row, column = strides_of(shape)
     diagonal = moving_call(
-        output, call.index("diagonal"), itemsize, given, (*batches, row + column), strides_of(given)
+        StridedMove(
+            output=output,
+            given=call.index("diagonal"),
+            itemsize=itemsize,
+            shape=given,
+            output_strides=(*batches, row + column),
+            strides=strides_of(given),
+        )
     )
     return [around, diagonal]
 
@@ -107,7 +146,16 @@ def bind_dilation(scope: BindingScope, call: Call) -> list[BoundCall]:
     itemsize = operand.type.dtype.itemsize
     return [
         _filling(scope, call, scope.constant(call, "value").reshape(())),
-        moving_call(call.index("output"), call.index("input"), itemsize, given, steps, strides_of(given)),
+        moving_call(
+            StridedMove(
+                output=call.index("output"),
+                given=call.index("input"),
+                itemsize=itemsize,
+                shape=given,
+                output_strides=steps,
+                strides=strides_of(given),
+            )
+        ),
     ]
 
 

@@ -12,6 +12,8 @@ import numpy as np
 
 from neurald.drivers.cpu.first_tier.binding.movement.moving_calls import (
     ELEMENTS_PER_NS,
+    PlacedPart,
+    StridedMove,
     copying_call,
     expect_equal_types,
     moving_call,
@@ -88,7 +90,15 @@ def bind_view(scope: BindingScope, call: Call) -> list[BoundCall]:
         start, strides = _place_in(given, result)
         calls.append(
             moving_call(
-                output, index, kind.dtype.itemsize, result.shape, strides_of(result.shape), strides, 0, start
+                StridedMove(
+                    output=output,
+                    given=index,
+                    itemsize=kind.dtype.itemsize,
+                    shape=result.shape,
+                    output_strides=strides_of(result.shape),
+                    strides=strides,
+                    start=start,
+                )
             )
         )
     return calls
@@ -101,17 +111,16 @@ def _slice_from(scope: BindingScope, call: Call) -> BoundCall:
     if sizes != list(taken):
         raise NotBound("the types have no kernel")
     last = [length - size for length, size in zip(shape, taken, strict=True)]
-    return part_moving_call(
-        call.index("output"),
-        call.index("input"),
-        call.operand("input"),
-        shape,
-        taken,
-        call.index("begin"),
-        begin.type,
+    part = PlacedPart(
+        itemsize=call.operand("input").type.dtype.itemsize,
+        whole=shape,
+        shape=taken,
+        start=call.index("begin"),
+        start_type=begin.type,
         is_written=False,
-        message=f"{call.name('begin')}: indexes from 0 to {last} are expected",
     )
+    message = f"{call.name('begin')}: indexes from 0 to {last} are expected"
+    return part_moving_call(call.index("output"), call.index("input"), part, message)
 
 
 def _place_in(whole: Array, view: Array) -> tuple[int, tuple[int, ...]]:
@@ -153,7 +162,19 @@ def bind_concatenation(scope: BindingScope, call: Call) -> list[BoundCall]:
             calls.append(_rescaling(scope, argument, index, operand, math.prod(own)))
         elif not is_packed:
             expect_equal_types([operand, part])
-        calls.append(moving_call(output, argument, itemsize, own, strides, strides_of(own), start))
+        calls.append(
+            moving_call(
+                StridedMove(
+                    output=output,
+                    given=argument,
+                    itemsize=itemsize,
+                    shape=own,
+                    output_strides=strides,
+                    strides=strides_of(own),
+                    output_start=start,
+                )
+            )
+        )
     return calls
 
 
@@ -181,22 +202,20 @@ def _rescaling(
 
 def bind_update(scope: BindingScope, call: Call) -> list[BoundCall]:
     """Binds DYNAMIC_UPDATE_SLICE: copies the input, and replaces a part of it."""
-    operand, part, start = (call.operand(name) for name in ("input", "update", "start"))
-    expect_equal_types([operand, part, call.operand("output")])
-    output, shape = call.index("output"), call.shape("input")
+    operand, update = call.operand("input"), call.operand("update")
+    expect_equal_types([operand, update, call.operand("output")])
+    output, shape, itemsize = call.index("output"), call.shape("input"), operand.type.dtype.itemsize
+    part = PlacedPart(
+        itemsize=itemsize,
+        whole=shape,
+        shape=call.shape("update"),
+        start=call.index("start"),
+        start_type=call.operand("start").type,
+        is_written=True,
+    )
     return [
-        copying_call(output, call.index("input"), math.prod(shape) * operand.type.dtype.itemsize),
-        part_moving_call(
-            output,
-            call.index("update"),
-            operand,
-            shape,
-            call.shape("update"),
-            call.index("start"),
-            start.type,
-            is_written=True,
-            message="",
-        ),
+        copying_call(output, call.index("input"), math.prod(shape) * itemsize),
+        part_moving_call(output, call.index("update"), part, message=""),
     ]
 
 
@@ -223,7 +242,18 @@ def bind_tile(scope: BindingScope, call: Call) -> list[BoundCall]:
             )
         )
     itemsize = call.operand("output").type.dtype.itemsize
-    return [moving_call(call.index("output"), call.index("input"), itemsize, lengths, targets, steps)]
+    return [
+        moving_call(
+            StridedMove(
+                output=call.index("output"),
+                given=call.index("input"),
+                itemsize=itemsize,
+                shape=lengths,
+                output_strides=targets,
+                strides=steps,
+            )
+        )
+    ]
 
 
 def bind_blocks(scope: BindingScope, call: Call) -> list[BoundCall]:
@@ -254,14 +284,16 @@ def bind_blocks(scope: BindingScope, call: Call) -> list[BoundCall]:
     start, strides = _place_in(array, view)
     return [
         moving_call(
-            call.index("output"),
-            call.index("input"),
-            array.itemsize,
-            view.shape,
-            strides_of(view.shape),
-            strides,
-            0,
-            start,
+            StridedMove(
+                output=call.index("output"),
+                given=call.index("input"),
+                itemsize=array.itemsize,
+                shape=view.shape,
+                output_strides=strides_of(view.shape),
+                strides=strides,
+                output_start=0,
+                start=start,
+            )
         )
     ]
 

@@ -12,7 +12,7 @@ from neurald.drivers.cpu.first_tier.binding.convolution.products import (
     products,
 )
 from neurald.drivers.cpu.first_tier.binding.convolution.windows import rows_table
-from neurald.drivers.cpu.first_tier.binding.movement.moving_calls import moving_call
+from neurald.drivers.cpu.first_tier.binding.movement.moving_calls import StridedMove, moving_call
 from neurald.drivers.cpu.first_tier.binding.recurrent.cell_products import (
     CellProducts,
     gate_epilogue,
@@ -62,7 +62,16 @@ def bind_lstm_step(scope: BindingScope, call: Call) -> list[BoundCall]:
     zeros = scope.zeros(np.uint32, width)
     return [
         *calls,
-        moving_call(call.index("scratch_buffer"), zeros, 4, (batch, width), (width, 1), (0, 1)),
+        moving_call(
+            StridedMove(
+                output=call.index("scratch_buffer"),
+                given=zeros,
+                itemsize=4,
+                shape=(batch, width),
+                output_strides=(width, 1),
+                strides=(0, 1),
+            )
+        ),
     ]
 
 
@@ -164,7 +173,17 @@ def _projection(scope: BindingScope, call: Call, cell: CellSequence, units: int)
             state,
         )
         *_, begin, step = cell.places(number, 0)
-        copy = moving_call(cell.output, state, 4, (batch, outputs), (step, 1), (outputs, 1), begin)
+        copy = moving_call(
+            StridedMove(
+                output=cell.output,
+                given=state,
+                itemsize=4,
+                shape=(batch, outputs),
+                output_strides=(step, 1),
+                strides=(outputs, 1),
+                output_start=begin,
+            )
+        )
         return [*calls, copy]
 
     return project

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from neurald.drivers.cpu.first_tier.binding.convolution.requantization import single_requantization
-from neurald.drivers.cpu.first_tier.binding.movement.moving_calls import moving_call
+from neurald.drivers.cpu.first_tier.binding.movement.moving_calls import StridedMove, moving_call
 from neurald.drivers.cpu.first_tier.binding.nest import strides_of
 from neurald.drivers.cpu.first_tier.binding.scope import (
     BYTES,
@@ -76,7 +76,14 @@ def bind_reduction(scope: BindingScope, call: Call) -> list[BoundCall]:
         moved = BoundTemporary(size_bytes=itemsize * math.prod(shape))
         calls.append(
             moving_call(
-                moved, given, itemsize, lengths, strides_of(lengths), [strides[axis] for axis in order]
+                StridedMove(
+                    output=moved,
+                    given=given,
+                    itemsize=itemsize,
+                    shape=lengths,
+                    output_strides=strides_of(lengths),
+                    strides=[strides[axis] for axis in order],
+                )
             )
         )
         given, columns, outer = moved, 1, math.prod(shape) // count
