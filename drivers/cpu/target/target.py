@@ -1,12 +1,14 @@
 """Targets of code generation: processor families with their register widths and instructions."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from msgspec import Struct
 
 from neurald.drivers.cpu.target.processor import MACHINE, features, may_use_tiles
 from neurald.drivers.settings import Settings
 from neurald.hal.errors import BadData
+from neurald.hal.records import replace
 
 #: Environment variable that selects a target by name.
 TARGET_VARIABLE = "NEURALD_CPU_TARGET"
@@ -72,149 +74,121 @@ class Target(Struct, frozen=True, kw_only=True):
         return self.vector_bytes == _CACHE_LINE_BYTES
 
 
-#: What LLVM uses on the processors that are named below. A hypervisor may hide single features.
-_AVX2 = frozenset(("avx2", "fma", "f16c", "abm", "bmi1", "bmi2", "movbe", "popcnt"))
-_AVX512 = _AVX2 | {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512cd"}
+def _beyond(
+    base: Target, name: str, *, cpu: str | None = None, features: str = "", needs: str, **more: Any
+) -> Target:
+    """Returns a target with more than another one.
+
+    Args:
+        base: the other target.
+        name: the name of the target.
+        cpu: see `Target`; None for that of the other one.
+        features: further features of LLVM.
+        needs: further required features of the processor, with blanks between them.
+        more: the other attributes that differ.
+    """
+    return replace(
+        base,
+        name=name,
+        cpu=base.cpu if cpu is None else cpu,
+        features=",".join(filter(None, (base.features, features))),
+        needs=base.needs.union(needs.split()),
+        **more,
+    )
+
+
+_GENERIC = Target(
+    name="generic",
+    cpu="",
+    features="",
+    vector_bytes=16,
+    registers=16,
+    has_fma=False,
+    has_half=False,
+    needs=frozenset(),
+    machine=MACHINE,
+)
+# What a target needs is what LLVM uses on its processors. A hypervisor may hide single features.
+_AVX2 = _beyond(
+    _GENERIC,
+    "avx2",
+    cpu="haswell",
+    needs="avx2 fma f16c abm bmi1 bmi2 movbe popcnt",
+    vector_bytes=32,
+    has_fma=True,
+    has_half=True,
+    machine="x86_64",
+)
+_AVX512 = _beyond(
+    _AVX2,
+    "avx512",
+    cpu="skylake-avx512",
+    needs="avx512f avx512bw avx512dq avx512vl avx512cd",
+    vector_bytes=64,
+    registers=32,
+)
+_AVX512_VNNI = _beyond(
+    _AVX512,
+    "avx512vnni",
+    cpu="cascadelake",
+    features="+fast-dpwssd",
+    needs="avx512_vnni",
+    has_mixed_dots=True,
+    has_short_dots=True,
+)
+_AVX512_VBMI = _beyond(
+    _AVX512_VNNI, "avx512vbmi", features="+avx512vbmi", needs="avx512vbmi", has_byte_permutes=True
+)
+_AVX512_FP16 = _beyond(
+    _AVX512_VBMI, "avx512fp16", features="+avx512fp16", needs="avx512_fp16", has_half_products=True
+)
+_AMX = _beyond(
+    _AVX512_VBMI,
+    "amx",
+    features="+amx-tile,+amx-int8,+amx-bf16",
+    needs="amx_tile amx_int8 amx_bf16",
+    has_tiles=True,
+)
+_AARCH64 = _beyond(
+    _GENERIC,
+    "aarch64",
+    features="+neon",
+    needs="asimd",
+    registers=32,
+    has_fma=True,
+    has_half=True,
+    machine="aarch64",
+)
+_AARCH64_FP16 = _beyond(
+    _AARCH64, "aarch64fp16", features="+fullfp16", needs="asimdhp", has_half_products=True
+)
+_AARCH64_DOTPROD = _beyond(
+    _AARCH64_FP16, "aarch64dotprod", features="+dotprod", needs="asimddp", has_signed_dots=True
+)
+_AARCH64_I8MM = _beyond(
+    _AARCH64_DOTPROD,
+    "aarch64i8mm",
+    features="+i8mm",
+    needs="i8mm",
+    has_mixed_dots=True,
+    has_byte_matrices=True,
+)
 
 #: In descending order of preference.
 TARGETS: Mapping[str, Target] = {
     target.name: target
     for target in (
-        Target(
-            name="amx",
-            cpu="cascadelake",
-            features="+fast-dpwssd,+avx512vbmi,+amx-tile,+amx-int8,+amx-bf16",
-            vector_bytes=64,
-            registers=32,
-            has_fma=True,
-            has_mixed_dots=True,
-            has_short_dots=True,
-            has_half=True,
-            has_tiles=True,
-            has_byte_permutes=True,
-            needs=_AVX512 | {"avx512_vnni", "avx512vbmi", "amx_tile", "amx_int8", "amx_bf16"},
-        ),
-        Target(
-            name="avx512fp16",
-            cpu="cascadelake",
-            features="+fast-dpwssd,+avx512vbmi,+avx512fp16",
-            vector_bytes=64,
-            registers=32,
-            has_fma=True,
-            has_mixed_dots=True,
-            has_short_dots=True,
-            has_half=True,
-            has_half_products=True,
-            has_byte_permutes=True,
-            needs=_AVX512 | {"avx512_vnni", "avx512vbmi", "avx512_fp16"},
-        ),
-        Target(
-            name="avx512vbmi",
-            cpu="cascadelake",
-            features="+fast-dpwssd,+avx512vbmi",
-            vector_bytes=64,
-            registers=32,
-            has_fma=True,
-            has_mixed_dots=True,
-            has_short_dots=True,
-            has_half=True,
-            has_byte_permutes=True,
-            needs=_AVX512 | {"avx512_vnni", "avx512vbmi"},
-        ),
-        Target(
-            name="avx512vnni",
-            cpu="cascadelake",
-            features="+fast-dpwssd",
-            vector_bytes=64,
-            registers=32,
-            has_fma=True,
-            has_mixed_dots=True,
-            has_short_dots=True,
-            has_half=True,
-            needs=_AVX512 | {"avx512_vnni"},
-        ),
-        Target(
-            name="avx512",
-            cpu="skylake-avx512",
-            features="",
-            vector_bytes=64,
-            registers=32,
-            has_fma=True,
-            has_half=True,
-            needs=_AVX512,
-        ),
-        Target(
-            name="avx2",
-            cpu="haswell",
-            features="",
-            vector_bytes=32,
-            registers=16,
-            has_fma=True,
-            has_half=True,
-            needs=_AVX2,
-        ),
-        Target(
-            name="aarch64i8mm",
-            cpu="",
-            features="+neon,+dotprod,+i8mm,+fullfp16",
-            vector_bytes=16,
-            registers=32,
-            has_fma=True,
-            has_mixed_dots=True,
-            has_signed_dots=True,
-            has_byte_matrices=True,
-            has_half=True,
-            has_half_products=True,
-            needs=frozenset(("asimd", "asimddp", "i8mm", "asimdhp")),
-            machine="aarch64",
-        ),
-        Target(
-            name="aarch64dotprod",
-            cpu="",
-            features="+neon,+dotprod,+fullfp16",
-            vector_bytes=16,
-            registers=32,
-            has_fma=True,
-            has_signed_dots=True,
-            has_half=True,
-            has_half_products=True,
-            needs=frozenset(("asimd", "asimddp", "asimdhp")),
-            machine="aarch64",
-        ),
-        Target(
-            name="aarch64fp16",
-            cpu="",
-            features="+neon,+fullfp16",
-            vector_bytes=16,
-            registers=32,
-            has_fma=True,
-            has_half=True,
-            has_half_products=True,
-            needs=frozenset(("asimd", "asimdhp")),
-            machine="aarch64",
-        ),
-        Target(
-            name="aarch64",
-            cpu="",
-            features="+neon",
-            vector_bytes=16,
-            registers=32,
-            has_fma=True,
-            has_half=True,
-            needs=frozenset(("asimd",)),
-            machine="aarch64",
-        ),
-        Target(
-            name="generic",
-            cpu="",
-            features="",
-            vector_bytes=16,
-            registers=16,
-            has_fma=False,
-            has_half=False,
-            needs=frozenset(),
-            machine=MACHINE,
-        ),
+        _AMX,
+        _AVX512_FP16,
+        _AVX512_VBMI,
+        _AVX512_VNNI,
+        _AVX512,
+        _AVX2,
+        _AARCH64_I8MM,
+        _AARCH64_DOTPROD,
+        _AARCH64_FP16,
+        _AARCH64,
+        _GENERIC,
     )
 }
 
