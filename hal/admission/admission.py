@@ -359,7 +359,7 @@ class Admission:
 
     def _has_work(self) -> bool:
         return self._has_calls() or any(
-            session.has_unread or session.is_opening for session in self._sessions.all()
+            session.memories.has_unread or session.is_opening for session in self._sessions.all()
         )
 
     def _begin(self, options: PrepareOptions | ExecuteOptions) -> None:

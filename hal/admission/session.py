@@ -1,16 +1,14 @@
 """A session of a daemon, which holds everything that one client has there.
 
 A client names a memory or a fence by a random token, which can be used in one call: the call takes
-the object out of the session. A memory counts towards the limits for as long as it lives, so also
-while a call or a prepared model uses it.
+the object out of the session.
 """
 
 import contextlib
 import itertools
-import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from typing import Protocol
 from weakref import WeakKeyDictionary
 
@@ -24,6 +22,7 @@ from neurald.hal.admission.handle_table import HandleTable
 from neurald.hal.admission.native_gate import NativeShare
 from neurald.hal.admission.registered_model import RegisteredModel
 from neurald.hal.admission.session_buffers import SessionBuffers
+from neurald.hal.admission.session_memories import SessionMemories, new_token
 from neurald.hal.buffers.staging import ArenaPool
 from neurald.hal.crashes.breadcrumbs import Crumb, session_number
 from neurald.hal.crashes.watch import NO_CRUMB
@@ -32,18 +31,15 @@ from neurald.hal.errors import (
     SESSION_OVER,
     BadState,
     DeadObject,
-    Error,
     ResourceExhaustedPersistent,
     ResourceExhaustedTransient,
 )
 from neurald.hal.execution.fenced_execution import FencedRun
-from neurald.hal.memory.pool import Memory
 from neurald.hal.model.model import Model
 from neurald.hal.model.types import Priority
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.fence import Fence
 
-_TOKEN_BYTES = 16
 #: How many arenas a prepared model keeps, and of how many bytes together.
 _ARENA_CACHE_SIZE = 2
 _MAX_CACHED_ARENA_BYTES = 32 << 20
@@ -59,17 +55,6 @@ class _Ring(Protocol):
     def stop(self) -> None: ...
 
 
-class _KeptMemory(Struct, frozen=True, kw_only=True):
-    """A memory that waits until its token is used.
-
-    Attributes:
-        is_result: the client is to read it.
-    """
-
-    memory: Memory
-    is_result: bool
-
-
 class _OpenRing(Struct, frozen=True, kw_only=True):
     ring: _Ring
     descriptors: Reservation
@@ -82,6 +67,7 @@ class Session:
         token: the token by which its calls name it.
         number: identifies it in breadcrumbs.
         user: the user of the client.
+        memories: its memories.
         buffers: its device buffers.
         share: its part of the time of executions that native code runs.
         accounts: charged for what it holds.
@@ -95,7 +81,7 @@ class Session:
         user_calls: UserCalls | None = None,
         accounts: SessionAccounts | None = None,
     ) -> None:
-        self.token = _new_token()
+        self.token = new_token()
         self.number = session_number(self.token)
         self.user = user
         self.is_watched = False
@@ -106,16 +92,15 @@ class Session:
         self._lock = threading.Lock()
         self._is_open = True
         self.accounts = DaemonAccounts(limits).session(user) if accounts is None else accounts
-        self._holdings = Holdings(limits, self.accounts)
+        self.memories = SessionMemories(Holdings(limits, self.accounts))
         self._cancellations: set[Cancellation] = set()
         handles = itertools.count(1)
 
         def next_handle() -> int:
             return next(handles)
 
-        self._memories: HandleTable[bytes, _KeptMemory] = HandleTable("memory token", _new_token)
         self._fences: HandleTable[bytes, Fence] = HandleTable(
-            "fence token", _new_token, limits.fences, "fences"
+            "fence token", new_token, limits.fences, "fences"
         )
         #: The descriptors of fences, which count as long as the fences live, also after their
         #: tokens were used.
@@ -129,96 +114,6 @@ class Session:
         self._rings: HandleTable[int, _OpenRing] = HandleTable("ring", next_handle, limits.bursts, "bursts")
         self.buffers = SessionBuffers()
         self.share = NativeShare()
-
-    # Memories
-
-    def add_memory(self, memory: Memory, *, is_result: bool = False) -> bytes:
-        """Keeps a memory until its token is used, and returns the token.
-
-        Args:
-            memory: the memory from the client, or by `new_memory`.
-            is_result: the client is to read it.
-
-        Raises:
-            ResourceExhaustedPersistent, ResourceExhaustedTransient: the session may not hold that
-                much.
-            DeadObject: the session is over.
-        """
-        self.hold_memory(memory)
-        return self._memories.add(lambda: _KeptMemory(memory=memory, is_result=is_result))
-
-    def hold_memory(self, memory: Memory) -> None:
-        """Counts a memory for as long as it lives; see `add_memory`."""
-        with self._lock:
-            self._require_open()
-            self._holdings.add(memory)
-
-    def receive_memory(self, descriptor: int, size_bytes: int, *, constant: bool) -> Memory:
-        """Maps a client's shared memory, which counts while it lives; see `Holdings.receive`."""
-        return self._holdings.receive(descriptor, size_bytes, constant=constant)
-
-    def new_memory(self, size_bytes: int) -> Memory:
-        """Returns new, zeroed memory, which counts while it lives; see `Holdings.new`."""
-        return self._holdings.new(size_bytes)
-
-    def add_results(self, memories: Iterable[Memory]) -> list[bytes]:
-        """Keeps memories for the client to read, all or none of them; returns their tokens.
-
-        Raises:
-            Error: see `add_memory`.
-        """
-        tokens: list[bytes] = []
-        try:
-            for memory in memories:
-                tokens.append(self.add_memory(memory, is_result=True))
-        except Error:
-            for token in tokens:
-                self.drop_memory(token)
-            raise
-        return tokens
-
-    def hold(self, size_bytes: int, make: Callable[[], Memory]) -> Memory:
-        """Makes the device allocate a memory, which counts towards the limits while it lives.
-
-        Args:
-            size_bytes: the size that it will take, 0 if that is not known.
-            make: the function that has the device make it.
-
-        Raises:
-            ResourceExhaustedPersistent: it is larger than the session may hold.
-            ResourceExhaustedTransient: it is larger than what the session may still hold.
-            DeadObject: the session is over.
-            Error: the device cannot make it.
-        """
-        with self._lock:
-            self._require_open()
-        memory = self._holdings.make(size_bytes, make)
-        with self._lock:
-            self._require_open()
-        return memory
-
-    def take_memory(self, token: bytes) -> Memory:
-        """Returns the memory of a token, which cannot be used again.
-
-        Raises:
-            BadData: the session has no such token.
-            DeadObject: the session is over.
-        """
-        return self._memories.take(token).memory
-
-    def drop_memory(self, token: bytes) -> None:
-        """Drops the memory of a token; an unknown token is ignored."""
-        self._memories.discard(token)
-
-    @property
-    def memories(self) -> int:
-        """The number of memories that live."""
-        return len(self._holdings)
-
-    @property
-    def has_unread(self) -> bool:
-        """True if results wait to be read."""
-        return any(kept.is_result for kept in self._memories.values())
 
     # Fences and fenced executions
 
@@ -296,7 +191,7 @@ class Session:
             DeadObject: the session is over.
         """
         arenas = ArenaPool(
-            self.new_memory, max_kept=_ARENA_CACHE_SIZE, max_kept_bytes=_MAX_CACHED_ARENA_BYTES
+            self.memories.new, max_kept=_ARENA_CACHE_SIZE, max_kept_bytes=_MAX_CACHED_ARENA_BYTES
         )
         registered = RegisteredModel(
             model=model,
@@ -447,7 +342,6 @@ class Session:
         # First of all, the device is to be free for others.
         for cancellation in cancellations:
             cancellation.cancel()
-        memories = self._memories.close()
         self._fences.close()
         fenced_runs = self._fenced_runs.close()
         models = self._models.close()
@@ -456,14 +350,11 @@ class Session:
             open_ring.ring.stop()
         for execution in fenced_runs:
             execution.cancel()
-        # Their last references may go here, and drivers may have much to do then.
-        del memories, models
+        # Last references may go here, and drivers may have much to do then.
+        del models
+        self.memories.close()
         self.buffers.close()
 
     def _require_open(self) -> None:
         if not self._is_open:
             raise DeadObject(SESSION_OVER)
-
-
-def _new_token() -> bytes:
-    return secrets.token_bytes(_TOKEN_BYTES)

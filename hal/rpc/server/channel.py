@@ -254,14 +254,14 @@ class _ChannelPeer:
         if flags & ~CONSTANT:
             os.close(descriptor)
             raise BadData(f"a memory has the flags {flags:#x}, some of which are not known")
-        if is_scarce(descriptor) and self.session.memories >= _SCARCE_MEMORIES:
+        if is_scarce(descriptor) and len(self.session.memories) >= _SCARCE_MEMORIES:
             os.close(descriptor)
             raise ResourceExhaustedTransient(
                 f"the daemon has few file descriptors left; until there are more, a session may have "
                 f"{_SCARCE_MEMORIES} memories"
             )
-        memory = self.session.receive_memory(descriptor, size, constant=bool(flags & CONSTANT))
-        return self.session.add_memory(memory)
+        memory = self.session.memories.receive(descriptor, size, constant=bool(flags & CONSTANT))
+        return self.session.memories.add(memory)
 
     def _watch(self, pidfd: int) -> None:
         """Makes the session end with a thread of the client, and takes over its pidfd.

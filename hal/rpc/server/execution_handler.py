@@ -63,7 +63,7 @@ class ExecutionHandler:
         run = self._validated(session, message, pools, cancellation)
         with run.admitted(self._admission, session) as result:
             is_wanted = result.is_sufficient and not cancellation.is_cancelled
-            tokens = [session.add_memory(memory, is_result=True) for memory in results if is_wanted]
+            tokens = [session.memories.add(memory, is_result=True) for memory in results if is_wanted]
         return result_to_wire(result, tokens)
 
     def receive_with_data(
@@ -147,7 +147,7 @@ class ExecutionHandler:
     ) -> Memory:
         kind = message.WhichOneof("kind")
         if kind == "content_bytes":
-            contents.append(session.new_memory(message.content_bytes))
+            contents.append(session.memories.new(message.content_bytes))
             return contents[-1]
         if kind == "memory":
             raise BadData("a pool is a memory with a token; content, results or a buffer is expected")
@@ -202,9 +202,9 @@ class ExecutionHandler:
     ) -> Memory:
         kind = message.WhichOneof("kind")
         if kind == "memory":
-            return session.take_memory(message.memory)
+            return session.memories.take(message.memory)
         if kind == "results_bytes":
-            results.append(session.new_memory(message.results_bytes))
+            results.append(session.memories.new(message.results_bytes))
             return results[-1]
         if kind == "buffer":
             return session.buffers.find(message.buffer)

@@ -105,7 +105,7 @@ class DeviceHandler:
                 device=DeviceStatus.OFFLINE if is_offline else online,
                 sessions=len(sessions),
                 prepared_models=sum(session.prepared_models for session in sessions),
-                memories=sum(session.memories for session in sessions),
+                memories=sum(len(session.memories) for session in sessions),
                 calls=calls,
                 access=access,
                 sandbox=self.sandbox,
@@ -127,7 +127,7 @@ class DeviceHandler:
         first = next(parts, device_pb2.WriteMemoryRequest())
         if first.WhichOneof("part") != "size_bytes":
             raise BadData("the first message has no size; it must announce the size of the memory")
-        memory = session.new_memory(first.size_bytes)
+        memory = session.memories.new(first.size_bytes)
         offset = 0
         for part in parts:
             if part.WhichOneof("part") == "packed":
@@ -143,7 +143,7 @@ class DeviceHandler:
             offset += len(chunk)
         if offset != memory.size:
             raise BadData(f"only {offset} of the {memory.size} bytes arrived that were announced")
-        return device_pb2.WriteMemoryReply(memory=session.add_memory(memory))
+        return device_pb2.WriteMemoryReply(memory=session.memories.add(memory))
 
     def read_memory(
         self, session: Session, message: device_pb2.ReadMemoryRequest
@@ -155,7 +155,7 @@ class DeviceHandler:
             DeadObject: the session is over.
         """
         with self.admission.track():
-            memory = session.take_memory(message.memory)
+            memory = session.memories.take(message.memory)
             for offset in range(0, memory.size, _READ_BYTES):
                 chunk = memory.view(offset, min(_READ_BYTES, memory.size - offset))
                 yield device_pb2.ReadMemoryReply(chunk=chunk.tobytes())
@@ -165,7 +165,7 @@ class DeviceHandler:
     ) -> device_pb2.ReleaseMemoryReply:
         """Drops memories whose tokens will not be used."""
         for token in message.memories:
-            session.drop_memory(token)
+            session.memories.drop(token)
         return device_pb2.ReleaseMemoryReply()
 
     # Rings
@@ -185,14 +185,14 @@ class DeviceHandler:
         ]
         dimensions = dimensions_from_wire(message)
         with self.admission.track():
-            token = session.buffers.allocate(self._device, dimensions, roles, session.hold)
+            token = session.buffers.allocate(self._device, dimensions, roles, session.memories.make)
         return device_pb2.AllocateReply(buffer=token)
 
     def copy_to_buffer(
         self, session: Session, message: device_pb2.CopyToBufferRequest
     ) -> device_pb2.CopyToBufferReply:
         """Copies a value to a buffer."""
-        memory = session.take_memory(message.memory)
+        memory = session.memories.take(message.memory)
         with self.admission.track():
             session.buffers.find(message.buffer).write(memory, dimensions_from_wire(message))
         return device_pb2.CopyToBufferReply()
@@ -201,12 +201,12 @@ class DeviceHandler:
         self, session: Session, message: device_pb2.CopyFromBufferRequest
     ) -> device_pb2.CopyFromBufferReply:
         """Copies the value of a buffer, to memory of the client or else to new memory."""
-        memory = session.take_memory(message.memory) if message.memory else None
+        memory = session.memories.take(message.memory) if message.memory else None
         buffer = session.buffers.find(message.buffer)
         with self.admission.track():
-            target = session.new_memory(buffer.value_bytes) if memory is None else memory
+            target = session.memories.new(buffer.value_bytes) if memory is None else memory
             buffer.read(target)
-            token = session.add_memory(target, is_result=True) if memory is None else b""
+            token = session.memories.add(target, is_result=True) if memory is None else b""
         return device_pb2.CopyFromBufferReply(result=token)
 
     def release_buffer(

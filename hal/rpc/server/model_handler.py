@@ -211,7 +211,9 @@ class ModelHandler:
             )
             self._shared.add_artifact(session, registered, seal)
             memories = (*artifact.model, *artifact.data)
-            tokens = named_tokens(memories, session.add_results(memory for memory in memories if memory.size))
+            tokens = named_tokens(
+                memories, session.memories.add_results(memory for memory in memories if memory.size)
+            )
         count = len(artifact.model)
         return device_pb2.GetArtifactReply(
             artifact=device_pb2.Artifact(model_cache=tokens[:count], data_cache=tokens[count:], seal=seal)
@@ -280,7 +282,7 @@ class ModelHandler:
         return self._constant(session, token) if token else HostMemory(b"")
 
     def _constant(self, session: Session, token: bytes) -> Memory:
-        memory = session.take_memory(token)
+        memory = session.memories.take(token)
         if is_writable(memory):
             raise BadData("a memory of the model can still be written; constants must be sealed")
         return memory

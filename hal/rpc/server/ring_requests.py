@@ -50,7 +50,7 @@ class RingRequests:
         except Error:
             packet.close_descriptors()
             raise
-        self._slots[slot] = self._session.receive_memory(descriptor, size, constant=constant)
+        self._slots[slot] = self._session.memories.receive(descriptor, size, constant=constant)
 
     def release(self, data: bytes) -> list[int]:
         """Releases the memory of a slot, and the requests that need it.

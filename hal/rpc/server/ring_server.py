@@ -524,7 +524,7 @@ class RingServer:
             for number, each in self._sent.requests.items():
                 self._forget_native(number)
                 each.staged = None  # it uses the old arena
-            self._arena = self._session.new_memory(size_bytes)
+            self._arena = self._session.memories.new(size_bytes)
         return self._arena
 
     def _fail(self, error: Error) -> None:

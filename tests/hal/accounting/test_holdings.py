@@ -21,7 +21,7 @@ LIMITS = Limits(
 
 
 def receive(session: Session, memory: SharedMemory) -> Memory:
-    return session.receive_memory(os.dup(memory.fd), memory.size, constant=memory.readonly)
+    return session.memories.receive(os.dup(memory.fd), memory.size, constant=memory.readonly)
 
 
 def mappings(size_bytes: int) -> int:
@@ -59,20 +59,20 @@ def test_one_memory_given_16000_times_is_mapped_once_for_each_session() -> None:
 def test_six_sessions_of_one_user_have_no_more_than_the_user() -> None:
     sessions = Sessions(LIMITS)
     opened = [sessions.open(1000) for _ in range(6)]
-    first = opened[0].new_memory(250 * MIB)
+    first = opened[0].memories.new(250 * MIB)
     for session in opened[1:]:
         with pytest.raises(
             ResourceExhaustedTransient, match=r"one user .*user_memory_bytes.* 6291456 are left"
         ):
-            session.new_memory(250 * MIB)
+            session.memories.new(250 * MIB)
     other = sessions.open(1001)
     with pytest.raises(ResourceExhaustedTransient, match=r"the daemon .*total_memory_bytes"):
-        other.new_memory(250 * MIB)
-    kept = other.new_memory(150 * MIB)
+        other.memories.new(250 * MIB)
+    kept = other.memories.new(150 * MIB)
     with pytest.raises(ResourceExhaustedPersistent, match=r"a session .*memory_bytes"):
-        other.new_memory(256 * MIB + 1)
+        other.memories.new(256 * MIB + 1)
     del first
-    opened[1].new_memory(250 * MIB)
+    opened[1].memories.new(250 * MIB)
     del kept
     assert sessions.accounts.memory.used == 0
 
@@ -80,21 +80,21 @@ def test_six_sessions_of_one_user_have_no_more_than_the_user() -> None:
 def test_a_user_who_has_all_leaves_a_little_for_each_session() -> None:
     sessions = Sessions(LIMITS)
     greedy, honest = sessions.open(1000), sessions.open(1000)
-    kept = [greedy.new_memory(256 * MIB)]
-    kept.append(honest.new_memory(MIB))
+    kept = [greedy.memories.new(256 * MIB)]
+    kept.append(honest.memories.new(MIB))
     with pytest.raises(ResourceExhaustedTransient):
-        honest.new_memory(1)
+        honest.memories.new(1)
 
 
 def test_a_session_has_as_many_memories_as_its_limit() -> None:
     session = Sessions(Limits(memories=3)).open(1000)
-    kept = [session.new_memory(4096) for _ in range(3)]
+    kept = [session.memories.new(4096) for _ in range(3)]
     with pytest.raises(
         ResourceExhaustedTransient, match=r"asks for one more, of .*; a session may have 3 \(memories\)"
     ):
-        session.new_memory(4096)
+        session.memories.new(4096)
     kept.pop()
-    kept.append(session.new_memory(4096))
+    kept.append(session.memories.new(4096))
 
 
 def test_descriptors_of_a_user() -> None:
@@ -127,11 +127,15 @@ def test_what_is_refused_leaves_nothing_behind() -> None:
         receive(session, large)
     for size, constant in ((4095, False), (0, False), (1 << 63, False), (4096, True)):
         with pytest.raises(BadData):
-            session.receive_memory(os.dup(small.fd), size, constant=constant)
+            session.memories.receive(os.dup(small.fd), size, constant=constant)
     with pytest.raises(BadData):
-        session.receive_memory(os.memfd_create("unsealed", os.MFD_ALLOW_SEALING), 0, constant=False)
+        session.memories.receive(os.memfd_create("unsealed", os.MFD_ALLOW_SEALING), 0, constant=False)
     wait_until(lambda: not open_files() - before)
-    assert (session.memories, sessions.accounts.memory.used, sessions.accounts.descriptors.used) == (0, 0, 0)
+    assert (len(session.memories), sessions.accounts.memory.used, sessions.accounts.descriptors.used) == (
+        0,
+        0,
+        0,
+    )
 
 
 def test_memory_of_the_device_is_reserved_before_it_is_made() -> None:
@@ -143,13 +147,13 @@ def test_memory_of_the_device_is_reserved_before_it_is_made() -> None:
         asked.append(sessions.accounts.memory.used)
         return HostMemory(bytearray(size))
 
-    memory = session.hold(100, lambda: make(100))
+    memory = session.memories.make(100, lambda: make(100))
     assert asked == [100]
     with pytest.raises(ResourceExhaustedPersistent):
-        session.hold(1 << 40, lambda: make(1))
+        session.memories.make(1 << 40, lambda: make(1))
     assert asked == [100]
     # One that turns out to be larger than the device had said.
-    larger = session.hold(0, lambda: make(5000))
+    larger = session.memories.make(0, lambda: make(5000))
     assert sessions.accounts.memory.used == 5100
     del memory, larger
     assert sessions.accounts.memory.used == 0
@@ -158,11 +162,11 @@ def test_memory_of_the_device_is_reserved_before_it_is_made() -> None:
 def test_what_lives_on_after_its_session_still_counts_for_the_user() -> None:
     sessions = Sessions(LIMITS)
     session = sessions.open(1000)
-    memory = session.new_memory(200 * MIB)
+    memory = session.memories.new(200 * MIB)
     sessions.close(session)
     with pytest.raises(DeadObject):
-        session.add_memory(memory)
+        session.memories.add(memory)
     with pytest.raises(ResourceExhaustedTransient, match="user_memory_bytes"):
-        sessions.open(1000).new_memory(100 * MIB)
+        sessions.open(1000).memories.new(100 * MIB)
     del memory
-    sessions.open(1000).new_memory(100 * MIB)
+    sessions.open(1000).memories.new(100 * MIB)

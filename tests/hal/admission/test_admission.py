@@ -45,8 +45,8 @@ def test_a_drain_waits_for_results_to_be_read() -> None:
     admission, sessions = admission_of(Limits())
     session = sessions.open()
     session.is_watched = True
-    token = session.add_memory(HostMemory(np.zeros(4, np.uint8)), is_result=True)
-    threading.Timer(0.1, session.take_memory, [token]).start()
+    token = session.memories.add(HostMemory(np.zeros(4, np.uint8)), is_result=True)
+    threading.Timer(0.1, session.memories.take, [token]).start()
     started = time.monotonic()
     assert admission.drain(30.0, lambda: False)
     assert time.monotonic() - started < 2.0

@@ -11,8 +11,8 @@ from neurald.hal.accounting.limits import Limits
 from neurald.hal.admission.session import Session
 from neurald.hal.admission.sessions import Sessions
 from neurald.hal.device import PrepareOptions
-from neurald.hal.errors import BadData, DeadObject, ResourceExhaustedPersistent, ResourceExhaustedTransient
-from neurald.hal.memory.pool import HostMemory, SharedMemory
+from neurald.hal.errors import BadData, DeadObject, ResourceExhaustedTransient
+from neurald.hal.memory.pool import SharedMemory
 
 LIMITS = Limits(sessions=2, prepared_models=2, memories=3, memory_bytes=1000)
 MODEL = addition(np.ones(2))
@@ -29,63 +29,6 @@ def prepare(session: Session) -> int:
 
 def test_by_default_no_session_takes_all_the_memory() -> None:
     assert 1 << 20 < Limits().memory_bytes <= 8 << 30
-
-
-def test_memory_of_its_own_is_empty_and_can_be_written(session: Session) -> None:
-    memory = session.new_memory(100)
-    assert bytes(memory.view()) == bytes(100)
-    memory.view(1, 1)[:] = b"x"
-    assert session.memories == 1
-
-
-def test_limits_at_the_border(session: Session) -> None:
-    with pytest.raises(ResourceExhaustedPersistent):
-        session.new_memory(1001)
-    whole = session.new_memory(1000)
-    with pytest.raises(ResourceExhaustedTransient):
-        session.new_memory(1)
-    del whole
-    kept = [session.new_memory(1) for _ in range(3)]
-    with pytest.raises(ResourceExhaustedTransient):
-        session.new_memory(1)
-    assert len(kept) == session.memories
-    for size in (0, -1):
-        with pytest.raises(BadData, match="positive"):
-            session.new_memory(size)
-
-
-def test_memory_counts_as_long_as_somebody_has_it(session: Session) -> None:
-    token = session.add_memory(HostMemory(bytes(600)))
-    memory = session.take_memory(token)
-    with pytest.raises(ResourceExhaustedTransient):
-        session.new_memory(600)
-    del memory
-    session.new_memory(600)
-
-
-def test_tokens(session: Session) -> None:
-    memory = session.new_memory(10)
-    first, second = session.add_memory(memory), session.add_memory(memory)
-    assert first != second
-    assert session.memories == 1
-    assert session.take_memory(first) is memory
-    with pytest.raises(BadData):
-        session.take_memory(first)
-    session.drop_memory(second)
-    session.drop_memory(second)
-    for token in (second, b"", b"x" * 16):
-        with pytest.raises(BadData):
-            session.take_memory(token)
-
-
-def test_results_wait_to_be_read(session: Session) -> None:
-    session.add_memory(session.new_memory(1))
-    assert not session.has_unread
-    read, dropped = (session.add_memory(session.new_memory(1), is_result=True) for _ in range(2))
-    session.take_memory(read)
-    assert session.has_unread
-    session.drop_memory(dropped)
-    assert not session.has_unread
 
 
 def test_prepared_models(session: Session) -> None:
@@ -105,17 +48,17 @@ def test_prepared_models(session: Session) -> None:
 
 
 def test_nothing_is_added_to_a_session_that_is_over(session: Session) -> None:
-    token = session.add_memory(SharedMemory.create(10))
+    token = session.memories.add(SharedMemory.create(10))
     handle = prepare(session)
     session.close()
     gc.collect()
-    assert (session.memories, session.prepared_models) == (0, 0)
+    assert (len(session.memories), session.prepared_models) == (0, 0)
     with pytest.raises(DeadObject):
-        session.take_memory(token)
+        session.memories.take(token)
     with pytest.raises(DeadObject):
         session.model(handle)
     with pytest.raises(DeadObject):
-        session.add_memory(SharedMemory.create(10))
+        session.memories.add(SharedMemory.create(10))
     with pytest.raises(DeadObject):
         prepare(session)
 
@@ -141,7 +84,7 @@ def test_threads_never_pass_the_limits() -> None:
     def work() -> None:
         for _ in range(200):
             try:
-                kept.append(session.new_memory(1))
+                kept.append(session.memories.new(1))
             except ResourceExhaustedTransient:
                 return
 

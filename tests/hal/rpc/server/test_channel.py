@@ -77,7 +77,7 @@ def session_of(client: ChannelClient, sessions: Sessions) -> Session:
 def test_memory_is_shared_and_not_copied(path: Path, sessions: Sessions) -> None:
     client = connect(path)
     mine = SharedMemory.create(5000)
-    theirs = session_of(client, sessions).take_memory(client.register(mine))
+    theirs = session_of(client, sessions).memories.take(client.register(mine))
     assert theirs.size == 5000
     mine.view(4990, 5)[:] = b"hello"
     assert bytes(theirs.view(4990, 5)) == b"hello"
@@ -88,7 +88,7 @@ def test_memory_is_shared_and_not_copied(path: Path, sessions: Sessions) -> None
 
 def test_a_constant_memory_can_only_be_read(path: Path, sessions: Sessions) -> None:
     client = connect(path)
-    theirs = session_of(client, sessions).take_memory(
+    theirs = session_of(client, sessions).memories.take(
         client.register(SharedMemory.constant(memoryview(b"12345")))
     )
     assert theirs.readonly
@@ -101,10 +101,10 @@ def test_a_token_is_good_once_and_in_its_session(path: Path, sessions: Sessions)
     assert first.session != second.session
     token = first.register(SharedMemory.create(1))
     with pytest.raises(BadData, match="token"):
-        session_of(second, sessions).take_memory(token)
-    session_of(first, sessions).take_memory(token)
+        session_of(second, sessions).memories.take(token)
+    session_of(first, sessions).memories.take(token)
     with pytest.raises(BadData, match="token"):
-        session_of(first, sessions).take_memory(token)
+        session_of(first, sessions).memories.take(token)
     first.close()
     second.close()
 
@@ -118,16 +118,16 @@ def test_each_memory_has_its_own_token_after_any_interruption(path: Path, sessio
         size += 1
         client = clients[-1]
         session = session_of(client, sessions)
-        assert session.take_memory(client.register(SharedMemory.create(size))).size == size
+        assert session.memories.take(client.register(SharedMemory.create(size))).size == size
         for token in client.take_unused():
-            assert session.take_memory(token).size == 1
+            assert session.memories.take(token).size == 1
         assert client.is_open
-        if session.memories:  # the token was lost when it was returned
+        if len(session.memories):  # the token was lost when it was returned
             clients.append(connect(path))
     assert interrupted > 15
     assert len(clients) <= 2
     for _ in interruptions(lambda: client.is_open, module):
-        session.take_memory(client.register(small))
+        session.memories.take(client.register(small))
     for each in clients:
         each.close()
 
@@ -142,12 +142,12 @@ def test_the_call_of_a_signal_handler_does_not_wait_for_the_one_that_it_interrup
         def require_not_cancelled(self, where: str) -> None:
             nonlocal refused
             try:
-                session.take_memory(client.register(SharedMemory.create(2)))
+                session.memories.take(client.register(SharedMemory.create(2)))
             except BadState:
                 refused += 1
 
     token = client.register(SharedMemory.create(1), None, Handler())
-    assert session.take_memory(token).size == 1
+    assert session.memories.take(token).size == 1
     assert refused
     client.close()
 
@@ -185,7 +185,7 @@ def test_limits(path: Path, sessions: Sessions) -> None:
     with pytest.raises(ResourceExhaustedTransient):
         client.register(SharedMemory.create(1))
     session = session_of(client, sessions)
-    session.take_memory(tokens.pop())
+    session.memories.take(tokens.pop())
     gc.collect()
     one = SharedMemory.create(1)
     for _ in range(3):
@@ -406,7 +406,7 @@ def test_threads_may_share_a_client(path: Path, sessions: Sessions) -> None:
         try:
             for _ in range(50):
                 memory = SharedMemory.create(number + 1)
-                assert session.take_memory(client.register(memory)).size == number + 1
+                assert session.memories.take(client.register(memory)).size == number + 1
         except Exception as error:
             failures.append(error)
 
