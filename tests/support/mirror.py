@@ -614,6 +614,8 @@ COVERED_BY: Mapping[str, str] = {
     "service/cli/manager/status.py": "tests/service/manager/test_manager.py",
     "service/manager/supervision/awaited_restart.py": "tests/service/manager/supervision/test_supervised_driver.py",
     "service/manager/supervision/waiting_clients.py": "tests/service/manager/supervision/test_supervised_driver.py",
+    "service/manager/supervision/driver_clients.py": "tests/service/manager/supervision/test_supervised_driver.py",
+    "service/manager/supervision/awaited_end.py": "tests/service/manager/supervision/test_supervised_driver.py",
     "service/manager/supervision/process_report.py": "tests/service/manager/supervision/test_supervised_driver.py",
     "service/manager/supervision/driver_crashes.py": "tests/service/manager/test_poison.py",
     "service/daemon/socket_files.py": "tests/service/daemon/test_daemon.py",

@@ -24,6 +24,7 @@ class DriverRecord:
         address: the address at which clients of this host find it.
 
     Attributes:
+        name: the name of the driver.
         state: what it does; see `enter`.
         reason: why it is in this state; empty if nothing went wrong.
         starts, deaths, refusals: how often a process of it was started, how often one ended by
@@ -34,7 +35,7 @@ class DriverRecord:
     """
 
     def __init__(self, name: str, address: str) -> None:
-        self._name, self._address = name, address
+        self.name, self._address = name, address
         self.state = DriverState.STOPPED
         self.reason = ""
         self.starts = self.deaths = self.refusals = self.sessions = 0
@@ -54,7 +55,7 @@ class DriverRecord:
 
     def log(self, text: str, level: int = logging.INFO) -> None:
         """Writes a line about the driver to the log."""
-        _LOG.log(level, "%s", text, extra={DRIVER: self._name})
+        _LOG.log(level, "%s", text, extra={DRIVER: self.name})
 
     def note_report(self, values: Mapping[str, str]) -> None:
         """Notes what its process has done, if a notification says that."""
@@ -80,7 +81,7 @@ class DriverRecord:
             patterns: the patterns of operations that killed it.
         """
         return DriverStatus(
-            name=self._name,
+            name=self.name,
             address=self._address,
             listen=settings.listen,
             state=self.state,

@@ -32,6 +32,7 @@ class RestartPolicy:
     chance: Callable[[], float] = random.random
     _deaths: deque[float] = field(default_factory=lambda: deque(maxlen=_DEATHS))
     _count: int = 0
+    _resumes_at_s: float = 0.0
 
     def died(self, now_s: float, served_s: float) -> float | None:
         """Records a death; returns the pause before the next start, or None for quarantine.
@@ -46,10 +47,16 @@ class RestartPolicy:
         if len(self._deaths) == _DEATHS and now_s - self._deaths[0] <= _PERIOD_S:
             return None
         before, self._count = self._count, self._count + 1
-        if not before:
-            return 0.0
-        pause_s = min(_MAX_PAUSE_S, _FIRST_PAUSE_S * float(1 << min(before - 1, _MAX_DOUBLINGS)))
-        return pause_s * (1 + _JITTER * (2 * self.chance() - 1))
+        pause_s = 0.0
+        if before:
+            pause_s = min(_MAX_PAUSE_S, _FIRST_PAUSE_S * float(1 << min(before - 1, _MAX_DOUBLINGS)))
+            pause_s *= 1 + _JITTER * (2 * self.chance() - 1)
+        self._resumes_at_s = now_s + pause_s
+        return pause_s
+
+    def pause_left_s(self, now_s: float) -> float:
+        """Returns how much of the pause after the last death is left at a time, at least 0."""
+        return max(0.0, self._resumes_at_s - now_s)
 
     def forget(self) -> None:
         """Forgets all deaths."""

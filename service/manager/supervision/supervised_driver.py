@@ -2,11 +2,11 @@
 
 The driver goes through the states of `neurald.service.manager.state.DriverState`:
 
-- STOPPED: the manager listens at the driver's socket (`StandbySocket`). The first client that needs
+- STOPPED: the manager listens at the driver's socket (`DriverClients`). The first client that needs
   the driver has a process started. A driver for other hosts, which cannot ask for it, starts at
   once.
-- STARTING: clients wait (`WaitingClients`) until the process says that it serves. Its own socket
-  has replaced that of the manager by then. If it takes too long, it is terminated.
+- STARTING: clients wait until the process says that it serves. Its own socket has replaced that of
+  the manager by then. If it takes too long, it is terminated.
 - READY: the process reports regularly. One that is silent, hangs or has lost its device is
   terminated. One without clients for long, or that somebody tells to stop, is drained.
 - DRAINING: the manager listens again while the process completes its calls (`DrainingProcesses`).
@@ -25,7 +25,6 @@ the driver beforehand, so that the next start takes less time.
 """
 
 import asyncio
-import contextlib
 import logging
 import socket
 from collections.abc import Coroutine, Mapping
@@ -33,17 +32,16 @@ from pathlib import Path
 from typing import Final
 
 from neurald.hal.admission.sharing import Sharing
-from neurald.hal.process.activation import READY as READY_LINE
-from neurald.hal.process.activation import REFUSED, STANDBY, UNABLE
 from neurald.hal.process.address import Address
-from neurald.hal.process.peer import Peer
 from neurald.service.crashes.investigator import CrashInvestigator
 from neurald.service.daemon import notifications
 from neurald.service.manager.control import Done
 from neurald.service.manager.settings.configuration import DriverSettings
 from neurald.service.manager.state import DriverState, DriverStatus
+from neurald.service.manager.supervision.awaited_end import AwaitedEnd
 from neurald.service.manager.supervision.awaited_restart import AwaitedRestart
 from neurald.service.manager.supervision.draining_processes import STOP_SLACK_S, DrainingProcesses
+from neurald.service.manager.supervision.driver_clients import DriverClients
 from neurald.service.manager.supervision.driver_crashes import DriverCrashes
 from neurald.service.manager.supervision.driver_launcher import DriverLauncher
 from neurald.service.manager.supervision.driver_process import DriverProcess
@@ -51,13 +49,8 @@ from neurald.service.manager.supervision.driver_record import DriverRecord
 from neurald.service.manager.supervision.process_report import reported_number
 from neurald.service.manager.supervision.restart_policy import RestartPolicy
 from neurald.service.manager.supervision.spare_process import SpareProcess
-from neurald.service.manager.supervision.standby_socket import StandbySocket
 from neurald.service.manager.supervision.timers import NamedTimers
-from neurald.service.manager.supervision.waiting_clients import WaitingClients, refusal
 
-#: A client waits for the end of a pause that is at most this long; otherwise it is told to come
-#: back, so that its call can go elsewhere.
-_MAX_WAIT_S: Final = 0.5
 #: A spare process is started this long after the driver has become ready, when its clients have
 #: done the first of their work, and is kept this long after the driver has ended.
 _SPARE_AFTER_S: Final = 0.1
@@ -100,13 +93,21 @@ class SupervisedDriver:
         self._loop = asyncio.get_running_loop()
         self._path = directory / f"{name}.sock"
         self._address = Address.parse(f"unix://{self._path}")
-        self._standby = StandbySocket(
-            self._path, self._activate, self._describe, self._refusal, sharing.socket_mode, received
-        )
         self._crashes = DriverCrashes(name, str(self._address), investigator)
         self._policy = RestartPolicy()
         self._record = DriverRecord(name, self.address)
         self._log = self._record.log
+        #: The end of its process, by itself or because it hangs.
+        self._end = AwaitedEnd()
+        self._clients = DriverClients(
+            self._record,
+            self._policy,
+            self._end,
+            self._start,
+            path=self._path,
+            sharing=sharing,
+            received=received,
+        )
         self._process: DriverProcess | None = None
         #: The successor of a process that is replaced, until it is ready.
         self._next: DriverProcess | None = None
@@ -116,21 +117,14 @@ class SupervisedDriver:
         self._spare = SpareProcess(self._create_process)
         self._timers = NamedTimers(self._loop)
         self._leaving = DrainingProcesses(self._timers)
-        self._waiting = WaitingClients()
-        self._resumes_at_s = 0.0
         #: When the running process last had a session.
         self._used_s = 0.0
         self._is_closing = False
-        self._closing_reason = ""
-        self._end_reason = ""
         self._restart = AwaitedRestart(name)
         #: Whether a restart was asked for while a process was starting, which is replaced then.
         self._is_outdated = False
         #: Why the successor is terminated.
         self._next_reason = ""
-        #: Whether no process is about to end, by itself or because it hangs.
-        self._end_is_over = asyncio.Event()
-        self._end_is_over.set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._all_ended = asyncio.Event()
         self._all_ended.set()
@@ -151,7 +145,7 @@ class SupervisedDriver:
         Raises:
             OSError: the socket cannot be created.
         """
-        await self._standby.open()
+        await self._clients.listen()
         self._start_for_other_hosts()
 
     async def close(self, reason: str) -> None:
@@ -161,15 +155,14 @@ class SupervisedDriver:
             reason: the reason for its clients and the log.
         """
         self._is_closing = True
-        self._closing_reason = reason
         self._timers.cancel_all()
         self._restart.failed(reason)
-        self._waiting.refuse(reason)
+        self._clients.refuse_all(reason)
         self._drop_spare()
         if self._process is not None or self._next is not None:
             await self._retire(reason)
         await self._all_ended.wait()
-        self._standby.close(removes=True)
+        self._clients.close()
         for suffix in (".memory", ".token"):
             self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
 
@@ -201,13 +194,13 @@ class SupervisedDriver:
             self.settings = settings
         if sharing is not None:
             self.sharing = sharing
-            self._standby.set_mode(sharing.socket_mode)
+            self._clients.share(sharing)
         self._policy.forget()
         # It has the settings and the modules of before.
         self._spare.drop()
         self._launcher.configure(self.settings, self.sharing)
         outcome = self._restart.outcome()
-        if self._end_reason:
+        if self._end.reason:
             self._restart.succeeded("its process ends just now, and the next one is a new one")
         elif self._record.state in (DriverState.BACKOFF, DriverState.QUARANTINED):
             self._timers.cancel("pause")
@@ -267,103 +260,54 @@ class SupervisedDriver:
             process.describe_sandbox(values)
             process.watch_threads(values)
             self._became_ready(process)
-        if process is not self._process or process.ready_s is None or self._end_reason:
+        if process is not self._process or process.ready_s is None or self._end.reason:
             return True
         if process.is_stopping:
             self._leaving.notified(process, values, self.settings.watchdog_s)
             return True
         if notifications.STOPPING in values:
-            process.is_stopping = True
-            self._timers.cancel("watchdog")
-            # A client may have come since the last report.
-            self._record.sessions = reported_number(values, notifications.SESSIONS, self._record.sessions)
-            if self._next is None and not self._is_closing:
-                self._run(self._follow(process))
-            return True
+            self._note_stopping(process, values)
+        else:
+            self._note_report(process, values)
+        return True
+
+    def _note_stopping(self, process: DriverProcess, values: Mapping[str, str]) -> None:
+        """Handles the notification of its process that somebody else has told it to stop."""
+        process.is_stopping = True
+        self._timers.cancel("watchdog")
+        # A client may have come since the last report.
+        self._record.sessions = reported_number(values, notifications.SESSIONS, self._record.sessions)
+        if self._next is None and not self._is_closing:
+            self._run(self._follow(process))
+
+    def _note_report(self, process: DriverProcess, values: Mapping[str, str]) -> None:
+        """Handles what its process, which serves, reports regularly."""
         self._timers.arm("watchdog", self.settings.watchdog_s, self._abort_silent)
         if values.get(notifications.HANGING) == "1":
             # The sessions that have just ended with it were in use.
             self._abort("an execution exceeds its time limit")
-            return True
+            return
         if values.get(notifications.LOST) == "1":
             self._abort("its device is lost")
-            return True
-        if (
-            reported_number(values, notifications.HELPER_DEATHS, process.helper_deaths)
-            != process.helper_deaths
-        ):
+            return
+        deaths = reported_number(values, notifications.HELPER_DEATHS, process.helper_deaths)
+        if deaths != process.helper_deaths:
             self._helpers_died(process)
         self._record.note_report(values)
         sessions = reported_number(values, notifications.SESSIONS, -1)
         if sessions >= 0:
             self._note_sessions(sessions)
-        return True
 
     @property
     def is_idle(self) -> bool:
         """True if it has no process and no client waits for one."""
-        works = self._process or self._next or self._leaving or self._waiting
+        works = self._process or self._next or self._leaving or self._clients
         return not works and "pause" not in self._timers
-
-    def _describe(self) -> bytes:
-        """Returns the line for a client that asks whether the driver starts when it is needed."""
-        if self._is_closing:
-            return refusal(self._closing_reason)
-        if self._record.state in (DriverState.BACKOFF, DriverState.QUARANTINED) or (
-            self._record.state is DriverState.STARTING and self._policy.deaths
-        ):
-            return self._refusal_of_death(self._record.reason or "it died and is being started again")
-        return STANDBY
-
-    def _refusal_of_death(self, reason: str) -> bytes:
-        """Returns the line for a client that the last death of the driver's process concerns."""
-        return refusal(reason, UNABLE if self._record.is_unable else REFUSED)
-
-    def _refusal(self, peer: Peer) -> bytes:
-        """Returns the line for a client that is not served; empty for one that is."""
-        reason = self.sharing.refusal(peer)
-        if not reason:
-            return b""
-        self._record.refusals += 1
-        self._log(f"a client was refused: {reason}", logging.WARNING)
-        return refusal(reason)
-
-    async def _activate(self) -> bytes:
-        """Starts the driver unless it runs; returns the line for the client that needs it."""
-        if self._is_closing:
-            # Connections that end with the process may come back at once.
-            return refusal(self._closing_reason)
-        if self._end_reason and self._process is not None:
-            # Its end follows at once.
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_MAX_WAIT_S):
-                    await self._end_is_over.wait()
-            if not self._end_is_over.is_set():
-                return refusal(self._end_reason)
-        if self._record.state is DriverState.QUARANTINED:
-            return self._refusal_of_death(
-                f"{self._record.reason}; `neurald restart {self.name}` starts it again"
-            )
-        if self._record.state is DriverState.BACKOFF:
-            left_s = self._resumes_at_s - self._loop.time()
-            if left_s > _MAX_WAIT_S:
-                return self._refusal_of_death(
-                    f"{self._record.reason}; it can be started again in {left_s:.1f} s"
-                )
-            await asyncio.sleep(max(0.0, left_s))
-        if self._record.state is DriverState.DRAINING:
-            # It will be listening for its successor's clients all the time.
-            self._record.enter(DriverState.STOPPED, self._record.reason)
-        if self._record.state in (DriverState.STOPPED, DriverState.BACKOFF):
-            self._start()
-        if self._record.state is DriverState.READY:
-            return READY_LINE
-        return await self._waiting.answer() or refusal(self._record.reason or "it stops")
 
     def _start(self) -> None:
         self._timers.cancel("pause")
         self._is_outdated = False
-        self._waiting.begin()
+        self._clients.wait_for_start()
         self._record.enter(DriverState.STARTING)
         if not self._launcher.is_current:
             self._drop_spare()
@@ -397,7 +341,7 @@ class SupervisedDriver:
         reason = f"it was not ready within {within_s:g} s"
         self._log(reason)
         if process is self._process:
-            self._end_reason = reason
+            self._end.reason = reason
         else:
             self._next_reason = reason
         process.abort()
@@ -405,15 +349,13 @@ class SupervisedDriver:
     def _became_ready(self, process: DriverProcess) -> None:
         process.ready_s = self._loop.time()
         self._timers.cancel(_start_timer(process))
-        # Its process has replaced the socket.
-        self._standby.close()
         if process is self._next:
             self._next = None
             if (before := self._process) is not None:
                 self._leaving.drain(before, self.settings)
             self._process = process
-            self._end_reason = self._next_reason = ""
-            self._end_is_over.set()
+            self._next_reason = ""
+            self._end.finish()
         self._record.is_unable = False
         self._record.sessions = 0
         self._used_s = process.ready_s
@@ -421,7 +363,7 @@ class SupervisedDriver:
         self._timers.arm("watchdog", self.settings.watchdog_s, self._abort_silent)
         if self.settings.spare:
             self._timers.arm("spare", _SPARE_AFTER_S, self._prepare_spare)
-        self._waiting.give(READY_LINE)
+        self._clients.hand_over()
         if self._is_outdated:
             self._replace()
         else:
@@ -458,8 +400,8 @@ class SupervisedDriver:
         if self._process is None and self._next is None:
             return
         if self._is_closing:
-            await self._stand_in()
-        elif not await self._standby.open():
+            await self._clients.stand_in()
+        elif not await self._clients.listen():
             return  # a new process has become ready meanwhile
         self._timers.cancel("watchdog")
         if is_needed:
@@ -470,13 +412,13 @@ class SupervisedDriver:
         process, self._process = self._process, None
         successor, self._next = self._next, None
         # If one of them has begun to end meanwhile, that concerns nobody any more.
-        self._end_reason = self._next_reason = ""
-        self._end_is_over.set()
+        self._next_reason = ""
+        self._end.finish()
         for each in (process, successor):
             if each is not None:
                 self._timers.cancel(_start_timer(each))
                 self._leaving.drain(each, self.settings)
-        self._waiting.refuse(reason)
+        self._clients.refuse(reason)
         self._record.enter(DriverState.DRAINING, reason)
         self._restart.succeeded(f"it stops, since {reason}")
 
@@ -487,7 +429,7 @@ class SupervisedDriver:
             if not self._record.sessions and not self.settings.listen:
                 await self._retire(reason, is_needed=True)
                 return
-            await self._standby.open()
+            await self._clients.listen()
         except OSError as error:
             self._log(f"its socket cannot be opened: {error.strerror or error}")
             return
@@ -510,17 +452,16 @@ class SupervisedDriver:
 
     def _process_ends(self, process: DriverProcess) -> None:
         """Handles one of its processes that does not serve any more, and should end at once."""
-        if process is self._process and not process.is_stopping and not self._end_reason:
+        if process is self._process and not process.is_stopping and not self._end.reason:
             self._expect_end(_cause(process))
             process.kill_later(self.settings.watchdog_s)
 
     def _expect_end(self, reason: str) -> None:
         """Notes that the process does not serve; until its end, new clients wait or are refused."""
         self._timers.cancel("watchdog")
-        self._end_reason = reason
-        self._end_is_over.clear()
+        self._end.begin(reason)
         self._record.enter(DriverState.BACKOFF, reason)
-        self._run(self._stand_in())
+        self._run(self._clients.stand_in())
 
     def _process_ended(self, process: DriverProcess) -> None:
         """Handles the end of one of its processes."""
@@ -544,10 +485,9 @@ class SupervisedDriver:
             self._keep_process(f"a new process ended before it was ready ({end})")
         else:
             self._process = None
-            self._end_is_over.set()
             self._record.last_exit = process.exit_text
-            cause = self._end_reason or _cause(process)
-            self._end_reason = ""
+            cause = self._end.reason or _cause(process)
+            self._end.finish()
             self._record.is_unable = process.ready_s is None
             served_s = 0.0 if process.ready_s is None else self._loop.time() - process.ready_s
             said = f": {process.last_lines[-1]}" if self._record.is_unable and process.last_lines else ""
@@ -581,7 +521,6 @@ class SupervisedDriver:
                 f"{self._policy.describe_quarantine()}, the last time because {reason}",
             )
         else:
-            self._resumes_at_s = self._loop.time() + pause_s
             self._record.enter(DriverState.BACKOFF, reason)
             # Clients that had sessions come back at once.
             has_clients = self._record.sessions > 0 or bool(self.settings.listen)
@@ -589,27 +528,18 @@ class SupervisedDriver:
         self._record.sessions = 0
         if self._next is None:
             self._restart.failed(self._record.reason)
-        self._waiting.give(self._refusal_of_death(self._record.reason))
-        self._run(self._stand_in())
+        self._clients.refuse_after_death()
+        self._run(self._clients.stand_in())
 
     async def _resume(self, reason: str, *, starts: bool) -> None:
         """Ends the pause after a death."""
         # A process that starts replaces the socket, so this one must be there before.
-        await self._stand_in()
+        await self._clients.stand_in()
         if self._record.state is DriverState.BACKOFF and not self._is_closing:
             if starts:
                 self._start()
             else:
                 self._record.enter(DriverState.STOPPED, reason)
-
-    async def _stand_in(self) -> None:
-        """Listens in place of its process, unless a successor listens by now."""
-        if self._record.state is DriverState.READY and not self._is_closing:
-            return
-        try:
-            await self._standby.open()
-        except OSError as error:
-            self._log(f"its socket cannot be opened: {error.strerror or error}")
 
     def _run(self, work: Coroutine[None, None, None]) -> None:
         """Runs a coroutine as a task."""

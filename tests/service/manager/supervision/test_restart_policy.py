@@ -1,5 +1,7 @@
 """Pauses between the deaths of a driver and its next start, and quarantine."""
 
+import pytest
+
 from neurald.service.manager.supervision.restart_policy import RestartPolicy
 
 
@@ -7,6 +9,15 @@ def test_pauses_grow_and_end_in_quarantine() -> None:
     policy = RestartPolicy(chance=lambda: 0.5)
     assert [policy.died(now_s, 0.0) for now_s in range(5)] == [0.0, 0.1, 0.2, 0.4, None]
     assert policy.deaths == 5
+
+
+def test_what_is_left_of_a_pause() -> None:
+    policy = RestartPolicy(chance=lambda: 0.5)
+    assert policy.pause_left_s(7.0) == 0.0
+    policy.died(7.0, 0.0)
+    assert policy.pause_left_s(7.0) == 0.0
+    policy.died(8.0, 0.0)
+    assert [policy.pause_left_s(now_s) for now_s in (8.0, 9.0)] == [pytest.approx(0.1), 0.0]
 
 
 def test_rare_deaths_lead_to_long_pauses_and_never_to_quarantine() -> None:

@@ -72,7 +72,7 @@ def with_driver(folder: Path, test: Callable[[SupervisedDriver, Any], Coroutine[
         driver._process, driver._record.state = process, DriverState.READY
         async with asyncio.timeout(_WAIT_S):
             await test(driver, process)
-        driver._standby.close(removes=True)
+        driver._clients._standby.close(removes=True)
         os.close(process.breadcrumbs)
 
     asyncio.run(run())
@@ -88,11 +88,11 @@ def test_one_that_ends_is_not_ready_any_more_and_clients_wait_for_its_end(folder
         assert process.deeds == ["kill after 2 s"]
         driver._process_ends(process)
         assert len(process.deeds) == 1
-        client = asyncio.ensure_future(driver._activate())
+        client = asyncio.ensure_future(driver._clients._activate())
         await asyncio.sleep(0.05)
         assert not client.done()
         started: list[None] = []
-        driver._start = lambda: started.append(None)  # type: ignore[method-assign]
+        driver._clients._start = lambda: started.append(None)
         driver._process_ended(process)
         await client
         assert started
@@ -102,11 +102,11 @@ def test_one_that_ends_is_not_ready_any_more_and_clients_wait_for_its_end(folder
 
 
 def test_clients_of_one_that_does_not_end_are_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("neurald.service.manager.supervision.supervised_driver._MAX_WAIT_S", 0.01)
+    monkeypatch.setattr("neurald.service.manager.supervision.driver_clients._MAX_WAIT_S", 0.01)
 
     async def test(driver: SupervisedDriver, process: Any) -> None:
         driver._process_ends(process)
-        assert await driver._activate() == REFUSED + b"it ended by itself\n"
+        assert await driver._clients._activate() == REFUSED + b"it ended by itself\n"
 
     with_driver(folder, test)
 
@@ -130,9 +130,9 @@ def test_a_successor_that_becomes_ready_before_the_end_serves(folder: Path) -> N
         assert driver.notified(1002, {notifications.READY: "1", notifications.THREADS: "1"})
         assert successor.deeds == ["watch"]
         assert driver.status().state is DriverState.READY
-        assert await driver._activate() == READY
+        assert await driver._clients._activate() == READY
         await asyncio.gather(*driver._tasks)
-        assert driver._standby._server is None, "nothing takes the place of its socket"
+        assert driver._clients._standby._server is None, "nothing takes the place of its socket"
         driver._process_ended(process)
         status = driver.status()
         assert (status.state, status.process, status.deaths) == (DriverState.READY, 1002, 0)
@@ -168,7 +168,7 @@ def test_one_that_ends_while_it_is_retired_leaves_nothing_behind(
         successor: Any = _Process(1002)
         driver._process = successor
         driver._became_ready(successor)
-        assert await driver._activate() == READY
+        assert await driver._clients._activate() == READY
         driver.notified(1002, {notifications.SESSIONS: "3"})
         assert driver.status().sessions == 3
         driver._timers.cancel_all()
@@ -187,7 +187,7 @@ def test_one_that_is_replaced_while_it_is_retired_serves_on(folder: Path) -> Non
         await retiring
         assert (process.deeds, successor.deeds) == (["stop"], [])
         assert driver.status().process == 1002
-        assert await driver._activate() == READY
+        assert await driver._clients._activate() == READY
         driver._timers.cancel_all()
         os.close(successor.breadcrumbs)
 
