@@ -20,8 +20,8 @@ from neurald.drivers.compiler.frontend.control_flow.structured_model import (
 )
 from neurald.drivers.compiler.frontend.graph_builder import build_graph
 from neurald.drivers.compiler.ir.expression import Expression, Load
-from neurald.drivers.compiler.ir.extents.extent import estimate
-from neurald.drivers.compiler.ir.extents.scope import MIN_LENGTH, ExtentScope, Guard
+from neurald.drivers.compiler.ir.extents.extent import MIN_LENGTH, estimate
+from neurald.drivers.compiler.ir.extents.scope import ExtentScope, Guard
 from neurald.drivers.compiler.ir.graph import Attention, Graph, MatrixProduct
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.op import Op

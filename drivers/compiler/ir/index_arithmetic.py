@@ -20,8 +20,8 @@ from neurald.drivers.compiler.ir.expression_nodes import (
     index,
     interned,
 )
+from neurald.drivers.compiler.ir.extents.arithmetic import common_divisor
 from neurald.drivers.compiler.ir.extents.extent import (
-    common_divisor,
     estimate,
     has_extents,
     is_multiple,

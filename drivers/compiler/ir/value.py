@@ -1,11 +1,13 @@
 """The values that nodes read and write: dense arrays of one scalar type."""
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
 
-from neurald.drivers.compiler.ir.scalar import Scalar
+if TYPE_CHECKING:
+    from neurald.drivers.compiler.ir.scalar import Scalar
 
 Shape = tuple[int, ...]
 
@@ -19,7 +21,7 @@ class Value(Struct, eq=False, weakref=True):
     """
 
     shape: Shape
-    type: Scalar
+    type: "Scalar"
     constant: np.ndarray | None = None
     name: str = ""
 

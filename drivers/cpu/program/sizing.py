@@ -28,8 +28,8 @@ from neurald.drivers.compiler.frontend.control_flow.structured_model import (
 )
 from neurald.drivers.compiler.frontend.lengths.symbolic_integers import Sum
 from neurald.drivers.compiler.ir.expression import Apply, Constant, Expression, Load, Reduce
-from neurald.drivers.compiler.ir.extents.extent import Extent, symbols_of
-from neurald.drivers.compiler.ir.extents.scope import MAX_LENGTH, ExtentScope, Guard
+from neurald.drivers.compiler.ir.extents.extent import MAX_LENGTH, Extent, symbols_of
+from neurald.drivers.compiler.ir.extents.scope import ExtentScope, Guard
 from neurald.drivers.compiler.ir.extents.terms import Atom, AtomKind, Relation
 from neurald.drivers.compiler.ir.graph import Attention
 from neurald.drivers.compiler.ir.kernel import Kernel
@@ -454,7 +454,7 @@ def _needed(kernel: Kernel, routine: Routine) -> Mapping[Extent, Sequence[Extent
             continue
         # A load at an index of a reduction is inside of it.
         around = {along.extent for along in free_axes(each) & reduced} if may_reduce_nothing else set()
-        skipping = [length for length in around if isinstance(length, Extent)]
+        skipping: list[Extent] = [length for length in around if isinstance(length, Extent)]
         for length in each.value.shape:
             if not isinstance(length, Extent) or length in skipping:
                 continue

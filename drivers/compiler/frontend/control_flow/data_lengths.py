@@ -33,9 +33,15 @@ from neurald.drivers.compiler.frontend.lengths.open_lengths import lengths_of
 from neurald.drivers.compiler.frontend.lengths.symbolic_integers import (
     Sum,
 )
-from neurald.drivers.compiler.ir.extents.extent import Extent, estimate, has_extents, number_of, same_length
-from neurald.drivers.compiler.ir.extents.scope import MAX_LENGTH, MIN_LENGTH, Guard
-from neurald.drivers.compiler.ir.extents.terms import Relation
+from neurald.drivers.compiler.ir.extents.extent import (
+    MAX_LENGTH,
+    MIN_LENGTH,
+    Extent,
+    estimate,
+    has_extents,
+    number_of,
+    same_length,
+)
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.hal.errors import BadData
 from neurald.hal.model.graph import Operation
@@ -255,12 +261,7 @@ class DataLengths:
         wrong = [total - left * others, *([] if inferred else [given[last] - left])]
         if any(not isinstance(each, Extent) and each for each in wrong):
             raise BadData(f"{total} elements have no shape {given}")
-        guards = tuple(
-            Guard(extent=each, relation=Relation.ZERO, holds=True)
-            for each in wrong
-            if isinstance(each, Extent)
-        )
-        self._flat.regions[-1].items.append(LengthUpdate(guards=guards))
+        self._require_zero(*(each for each in wrong if isinstance(each, Extent)))
 
     def _add_counted(self, operation: Operation, graph: int, origin: int) -> None:
         """Adds a RANGE of floats, whose number of elements is computed first."""
@@ -356,10 +357,17 @@ class DataLengths:
                 for at, each in np.ndenumerate(values):
                     number = _solved(length, each, wanted)
                     if number is not None:
-                        guard = Guard(extent=each - number, relation=Relation.ZERO, holds=True)
-                        self._flat.regions[-1].items.append(LengthUpdate(guards=(guard,)))
+                        self._require_zero(each - number)
                         values[at], found = number, True
         return found
+
+    def _require_zero(self, *extents: Extent) -> None:
+        """Makes the program check here that extents are 0."""
+        from neurald.drivers.compiler.ir.extents.scope import Guard  # Few models need it.
+        from neurald.drivers.compiler.ir.extents.terms import Relation
+
+        guards = tuple(Guard(extent=each, relation=Relation.ZERO, holds=True) for each in extents)
+        self._flat.regions[-1].items.append(LengthUpdate(guards=guards))
 
     def _complete(self, lengths: Array, shape: Shape) -> None:
         """Replaces a length of a reshaped operand, or -1, by the only one that it can have.
@@ -382,8 +390,7 @@ class DataLengths:
             raise BadData(f"{total} elements are not a multiple of {others}")
         if is_known:
             return
-        guard = Guard(extent=wrong, relation=Relation.ZERO, holds=True)
-        self._flat.regions[-1].items.append(LengthUpdate(guards=(guard,)))
+        self._require_zero(wrong)
 
     def _with_stored_inputs(self, operation: Operation) -> Operation:
         """Returns an operation whose inputs are stored, except those that its shape depends on."""

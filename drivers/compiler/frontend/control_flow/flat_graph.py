@@ -31,7 +31,6 @@ from neurald.drivers.compiler.frontend.lengths.symbolic_integers import (
     unknown_sums,
 )
 from neurald.drivers.compiler.ir.extents.extent import Extent, has_extents, same_shape, symbols_of
-from neurald.drivers.compiler.ir.extents.scope import ExtentScope
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.hal.errors import BadData
 from neurald.hal.model.elements import array_to_store
@@ -48,6 +47,7 @@ from neurald.hal.validation.shape_inference import declared_shape, merge
 if TYPE_CHECKING:
     # The first tier does not import what lowers operations.
     from neurald.drivers.compiler.frontend.graph_builder import EvaluateGraph
+    from neurald.drivers.compiler.ir.extents.scope import ExtentScope
 
 #: Operations whose results follow from the shape of their input.
 _SHAPE_QUERIES = (OperationType.TFLITE_SHAPE, OperationType.RANK, OperationType.TFLITE_RANK)
@@ -133,7 +133,7 @@ class FlatGraph:
         model: Model,
         input_shapes: Mapping[int, Shape],
         evaluate: "EvaluateGraph | None",
-        scope: ExtentScope | None,
+        scope: "ExtentScope | None",
     ) -> None:
         self.model = model
         self.evaluate = evaluate
@@ -149,8 +149,10 @@ class FlatGraph:
         #: The number of the region, from the outermost, that computes an operand, or sets a symbol.
         self.levels: dict[int, int] = {}
         self.symbol_levels: dict[int, int] = {}
-        self.scope = ExtentScope(()) if scope is None else scope
-        self.scope.ignores_empty = True
+        #: None until a length is open.
+        self.known_scope = scope
+        if scope is not None:
+            scope.ignores_empty = True
         #: The elements of operands that are lengths.
         self.extents: dict[int, Array] = {}
         #: The symbols for elements of operands, with the region that sets them.
@@ -164,6 +166,21 @@ class FlatGraph:
                 self.operands[index].dimensions, shape, operand_name(self.operands, index)
             )
             self.operands[index] = replace(self.operands[index], dimensions=shape)
+
+    @property
+    def scope(self) -> "ExtentScope":
+        """The scope of lengths that are not known."""
+        if self.known_scope is None:
+            from neurald.drivers.compiler.ir.extents.scope import ExtentScope  # Few models have any.
+
+            self.known_scope = ExtentScope(())
+            self.known_scope.ignores_empty = True
+        return self.known_scope
+
+    @property
+    def decided(self) -> int:
+        """How many relations were decided by the hints of lengths so far."""
+        return 0 if self.known_scope is None else self.known_scope.decided
 
     def add_operand(self, operand: Operand) -> int:
         """Adds an operand, and returns its index."""
@@ -273,7 +290,7 @@ class FlatGraph:
 
     def add_guards(self) -> None:
         """Adds the conditions by which shapes were found to the current region."""
-        guards = self.scope.recorded()
+        guards = () if self.known_scope is None else self.known_scope.recorded()
         if guards:
             self.regions[-1].items.append(LengthUpdate(guards=guards))
 
@@ -283,10 +300,11 @@ class FlatGraph:
 
         Everything that inlining adds belongs to new operands. What was found since is only valid
         where what was decided by the hints of lengths holds, and that is undone, too: who uses it
-        asks `ExtentScope.decided` whether there was anything.
+        asks `decided` whether there was anything.
         """
         operands, operations = len(self.operands), len(self.operations)
-        symbols, decisions = dict(self.element_symbols), self.scope.decisions()
+        symbols, scope = dict(self.element_symbols), self.known_scope
+        decisions = None if scope is None else scope.decisions()
         ends = [(region, len(region.items), _last_length(region)) for region in self.regions]
 
         def undo() -> None:
@@ -302,7 +320,8 @@ class FlatGraph:
                 ):
                     table.pop(index, None)
             self.element_symbols = dict(symbols)
-            self.scope.undo(decisions)
+            if self.known_scope is not None:
+                self.known_scope.undo(decisions)
             while self.constants and next(reversed(self.constants.values())) >= operands:
                 self.constants.popitem()
             del self.operands[operands:], self.operations[operations:]

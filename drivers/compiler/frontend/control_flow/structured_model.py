@@ -6,16 +6,19 @@ every other one has a single writer.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
 from neurald.drivers.compiler.frontend.lengths.symbolic_integers import Sum
 from neurald.drivers.compiler.ir.extents.extent import Extent, has_extents
-from neurald.drivers.compiler.ir.extents.scope import ExtentScope, Guard
 from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Array
+
+if TYPE_CHECKING:
+    # Most models with control flow have no open lengths.
+    from neurald.drivers.compiler.ir.extents.scope import ExtentScope, Guard
 
 #: Operations that run graphs.
 CONTROL_FLOW = frozenset((OperationType.IF, OperationType.WHILE))
@@ -124,7 +127,7 @@ class LengthUpdate(Struct, frozen=True, kw_only=True):
 
     lengths: tuple[tuple[int, NewLength], ...] = ()
     stores: tuple[tuple[int, tuple["int | Extent", ...]], ...] = ()
-    guards: tuple[Guard, ...] = ()
+    guards: "tuple[Guard, ...]" = ()
 
 
 def numbers_of(length: NewLength) -> "tuple[int | Extent | Sum, ...]":
@@ -190,7 +193,7 @@ class StructuredModel(Struct, frozen=True, kw_only=True):
         origins: for each operation, the position of the one in the original main graph that it
             comes from.
         graphs: for each operation, the number of its original graph, for messages.
-        scope: the lengths that change while the model runs.
+        scope: the lengths that change while the model runs; None if there are none.
         values: operands of integers that are lengths. They are not stored.
     """
 
@@ -198,7 +201,7 @@ class StructuredModel(Struct, frozen=True, kw_only=True):
     items: tuple[Item, ...]
     origins: tuple[int, ...]
     graphs: tuple[int, ...]
-    scope: ExtentScope
+    scope: "ExtentScope | None"
     values: Mapping[int, Array]
 
     @property

@@ -38,7 +38,6 @@ from neurald.drivers.compiler.frontend.lengths.symbolic_integers import (
     INTEGER_TYPES,
     sums_of_result,
 )
-from neurald.drivers.compiler.ir.extents.scope import ExtentScope
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.hal.errors import BadData
 from neurald.hal.model.graph import Operand, Operation, Subgraph
@@ -53,6 +52,7 @@ from neurald.hal.validation.shape_inference import merge
 
 if TYPE_CHECKING:
     from neurald.drivers.compiler.frontend.graph_builder import EvaluateGraph
+    from neurald.drivers.compiler.ir.extents.scope import ExtentScope
 
 #: Limit on inlined operations, including those of attempts: nested loops multiply them. It grows
 #: with the number of operations.
@@ -64,7 +64,7 @@ def structure_control_flow(
     input_shapes: Mapping[int, Shape] | None = None,
     evaluate: "EvaluateGraph | None" = None,
     positions: Sequence[int] | None = None,
-    scope: ExtentScope | None = None,
+    scope: "ExtentScope | None" = None,
     *,
     splits_sequences: bool = True,
 ) -> StructuredModel:
@@ -107,7 +107,7 @@ class _Structurer:
         model: Model,
         input_shapes: Mapping[int, Shape],
         evaluate: "EvaluateGraph | None",
-        scope: ExtentScope | None,
+        scope: "ExtentScope | None",
         *,
         splits_sequences: bool,
     ) -> None:
@@ -142,7 +142,7 @@ class _Structurer:
             items=self._flat.regions[0].finished(),
             origins=tuple(self._flat.origins),
             graphs=tuple(self._flat.graphs),
-            scope=self._flat.scope,
+            scope=self._flat.known_scope,
             values=self._flat.extents,
         )
         if not structured.has_changing_lengths:

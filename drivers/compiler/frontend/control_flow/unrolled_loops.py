@@ -86,12 +86,12 @@ class UnrolledLoops:
         Raises:
             NotUnrolled: it does not follow from constants.
         """
-        decided = self._flat.scope.decided
+        decided = self._flat.decided
         with self._flat.attempt() as undo:
             (condition,) = self._inliner.inline(call.graph_index("condition"), values, origin)
             if condition not in self._flat.known:
                 raise NotUnrolled("the condition of a loop depends on data")
-            if self._flat.scope.decided != decided:
+            if self._flat.decided != decided:
                 raise NotUnrolled("the condition of a loop may depend on lengths")
             holds = is_true(self._flat, condition)
             undo()

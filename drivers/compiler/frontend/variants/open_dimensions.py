@@ -197,7 +197,7 @@ def open_positions(operand: Operand, shape: Shape) -> list[int]:
         operand: an input.
         shape: its shape.
     """
-    from neurald.drivers.compiler.ir.extents.scope import MIN_LENGTH
+    from neurald.drivers.compiler.ir.extents.extent import MIN_LENGTH
 
     declared = operand.dimensions
     if declared is None or len(declared) != len(shape):

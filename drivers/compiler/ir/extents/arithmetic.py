@@ -178,3 +178,14 @@ def factors_of(number: "int | Polynomial") -> Iterable[int]:
 
 def _hint_of(number: "int | Polynomial") -> int:
     return number.hint if isinstance(number, Polynomial) else number
+
+
+def common_divisor(first: int, second: int) -> int:
+    """Returns a common divisor of two numbers: the greatest one if neither is an extent."""
+    if first is second:
+        return first
+    if isinstance(first, Polynomial) and isinstance(second, Polynomial):
+        for one, other in ((first, second), (second, first)):
+            if len(other.terms) == 1 and divided(one.scope, one, other)[1] == 0:
+                return other
+    return math.gcd(*(factor for each in (first, second) for factor in factors_of(each)))

@@ -17,193 +17,59 @@ Estimates of cost decide nothing but speed. While `ExtentScope.estimates` is set
 floats yields floats computed from hints, without a guard; otherwise it pins the extent.
 """
 
-import math
-from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from neurald.drivers.compiler.ir.extents.arithmetic import (
-    added,
-    decided,
-    divided,
-    factors_of,
-    multiplied,
-    quotient,
-    remainder,
-)
-from neurald.drivers.compiler.ir.extents.terms import Polynomial, Relation
-from neurald.drivers.compiler.ir.extents.text import NAME_PREFIX
-from neurald.hal.digests import name_of
+if TYPE_CHECKING:
+    # What prepares models without open lengths asks for these, and needs no arithmetic with them.
+    from neurald.drivers.compiler.ir.extents.terms import Terms
 
-_DIGEST_BYTES = 8
+#: Smallest and largest length of an open dimension. Lengths 0 and 1 decide much, for example
+#: broadcasting, and are never open.
+MIN_LENGTH: Final = 2
+MAX_LENGTH: Final = 2**31 - 1
 
 
-class Extent(Polynomial):
+class Extent:
     """A number that depends on the lengths of open dimensions.
 
-    Its attributes are those of `Polynomial`.
+    Its operators are those of `PolynomialExtent`, the class of all such numbers.
+
+    Attributes:
+        scope: where its symbols are from, an `ExtentScope`.
+        key: the same for equal extents, in every process.
+        terms: see `neurald.drivers.compiler.ir.extents.terms.Terms`.
+        hint: its value for the sizes of the compilation.
     """
 
-    #: NumPy's scalars leave arithmetic with extents to this class.
-    __array_ufunc__ = None
     __slots__ = ()
 
-    # Arithmetic.
+    if TYPE_CHECKING:
+        scope: Any
+        key: str
+        terms: Terms
+        hint: int
 
-    def __add__(self, other: Any) -> Any:
-        if not _is_integer(other):
-            return self._with_float(other, lambda one, two: one + two)
-        return added(self.scope, self, other, 1)
+        def range(self) -> tuple[int, int]:
+            """See `Polynomial.range`."""
 
-    __radd__ = __add__
-
-    def __sub__(self, other: Any) -> Any:
-        if not _is_integer(other):
-            return self._with_float(other, lambda one, two: one - two)
-        return added(self.scope, self, other, -1)
-
-    def __rsub__(self, other: Any) -> Any:
-        if not _is_integer(other):
-            return self._with_float(other, lambda one, two: two - one)
-        return added(self.scope, other, self, -1)
-
-    def __mul__(self, other: Any) -> Any:
-        if not _is_integer(other):
-            return self._with_float(other, lambda one, two: one * two)
-        return multiplied(self.scope, self, other)
-
-    __rmul__ = __mul__
-
-    def __neg__(self) -> Any:
-        return multiplied(self.scope, self, -1)
-
-    def __pos__(self) -> "Extent":
-        return self
-
-    def __abs__(self) -> Any:
-        return -self if self < 0 else self
-
-    def __floordiv__(self, other: Any) -> Any:
-        return quotient(self.scope, self, other) if _is_integer(other) else NotImplemented
-
-    def __rfloordiv__(self, other: Any) -> Any:
-        return quotient(self.scope, other, self) if _is_integer(other) else NotImplemented
-
-    def __mod__(self, other: Any) -> Any:
-        return remainder(self.scope, self, other) if _is_integer(other) else NotImplemented
-
-    def __rmod__(self, other: Any) -> Any:
-        return remainder(self.scope, other, self) if _is_integer(other) else NotImplemented
-
-    def __divmod__(self, other: Any) -> Any:
-        return (self // other, self % other) if _is_integer(other) else NotImplemented
-
-    def __rdivmod__(self, other: Any) -> Any:
-        return (other // self, other % self) if _is_integer(other) else NotImplemented
-
-    def __truediv__(self, other: Any) -> Any:
-        return self._with_float(other, lambda one, two: one / two)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return self._with_float(other, lambda one, two: two / one)
-
-    def __pow__(self, other: Any) -> Any:
-        return math.prod([self] * other) if isinstance(other, int) and other >= 0 else float(self) ** other
-
-    def _with_float(self, other: Any, calculate: Callable[[float, float], float]) -> Any:
-        if not isinstance(other, float | int | Extent):
-            return NotImplemented
-        if self.scope.estimates:
-            return calculate(float(self.hint), float(other.hint if isinstance(other, Extent) else other))
-        return calculate(float(self), float(other))
-
-    # Numbers. Each of these pins the extent.
-
-    def __index__(self) -> int:
-        number: int = self.scope.pinned(self)
-        return number
-
-    __int__ = __index__
-    __trunc__ = __index__
-
-    def __float__(self) -> float:
-        return float(self.hint if self.scope.estimates else self.scope.pinned(self))
-
-    def __ceil__(self) -> "Extent":
-        return self
-
-    __floor__ = __ceil__
-
-    def __lshift__(self, other: Any) -> Any:
-        return self * (1 << other) if isinstance(other, int) else int(self) << other
-
-    def __rshift__(self, other: Any) -> Any:
-        return self // (1 << other) if isinstance(other, int) else int(self) >> other
-
-    def __and__(self, other: Any) -> Any:
-        return int(self) & other
-
-    __rand__ = __and__
-
-    def bit_length(self) -> int:
-        """See `int.bit_length`; guards the range with this length."""
-        if self < 1:
-            return int(self).bit_length()
-        length = self.hint.bit_length()
-        # These comparisons hold for the hint.
-        is_known = self >= 1 << (length - 1) and self < 1 << length
-        return length if is_known else int(self).bit_length()
-
-    # Comparisons.
-
-    def __hash__(self) -> int:
-        return hash((id(self.scope), self.key))
-
-    def __bool__(self) -> bool:
-        return self != 0
-
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        if not _is_integer(other):
-            return isinstance(other, float) and other.is_integer() and self == int(other)
-        if isinstance(other, Extent) and other.scope is not self.scope:
-            return False
-        if self.scope.is_ignored(self, other):
-            return False
-        return decided(self.scope, self - other, Relation.ZERO)
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    def __lt__(self, other: Any) -> bool:
-        if not _is_integer(other):
-            return bool(float(self) < other)
-        return decided(self.scope, self - other, Relation.NEGATIVE)
-
-    def __ge__(self, other: Any) -> bool:
-        return not self < other if _is_integer(other) else bool(float(self) >= other)
-
-    def __gt__(self, other: Any) -> bool:
-        if not _is_integer(other):
-            return bool(float(self) > other)
-        return decided(self.scope, other - self, Relation.NEGATIVE)
-
-    def __le__(self, other: Any) -> bool:
-        return not self > other if _is_integer(other) else bool(float(self) <= other)
-
-    # Text.
-
-    def __str__(self) -> str:
-        digest = name_of(self.key, _DIGEST_BYTES)
-        name = f"{NAME_PREFIX}{digest}"
-        self.scope.named[name] = self
-        return name
-
-    def __format__(self, specification: str) -> str:
-        return format(int(self), specification) if specification else str(self)
-
-    def __repr__(self) -> str:
-        return f"<extent {self.key} of {id(self.scope):x}>"
+        def __add__(self, other: Any) -> Any: ...
+        def __radd__(self, other: Any) -> Any: ...
+        def __sub__(self, other: Any) -> Any: ...
+        def __rsub__(self, other: Any) -> Any: ...
+        def __mul__(self, other: Any) -> Any: ...
+        def __rmul__(self, other: Any) -> Any: ...
+        def __neg__(self) -> Any: ...
+        def __floordiv__(self, other: Any) -> Any: ...
+        def __rfloordiv__(self, other: Any) -> Any: ...
+        def __mod__(self, other: Any) -> Any: ...
+        def __rmod__(self, other: Any) -> Any: ...
+        def __index__(self) -> int: ...
+        def __int__(self) -> int: ...
+        def __lt__(self, other: Any) -> bool: ...
+        def __le__(self, other: Any) -> bool: ...
+        def __gt__(self, other: Any) -> bool: ...
+        def __ge__(self, other: Any) -> bool: ...
 
 
 _N = TypeVar("_N", int, float)
@@ -381,20 +247,5 @@ def _range_of_difference(one: Any, other: Any) -> tuple[Any, Any]:
 
 def integer(number: float) -> int:
     """Returns a number as an int; an extent stays what it is."""
-    return number if isinstance(number, Extent) else int(number)
-
-
-def common_divisor(first: int, second: int) -> int:
-    """Returns a common divisor of two numbers: the greatest one if neither is an extent."""
-    if first is second:
-        return first
-    if isinstance(first, Extent) and isinstance(second, Extent):
-        for one, other in ((first, second), (second, first)):
-            if len(other.terms) == 1 and divided(one.scope, one, other)[1] == 0:
-                return other
-    return math.gcd(*(factor for each in (first, second) for factor in factors_of(each)))
-
-
-def _is_integer(number: object) -> bool:
-    """Returns True for extents and for ints, those of NumPy included."""
-    return isinstance(number, Extent | int) or (hasattr(number, "__index__") and hasattr(number, "dtype"))
+    found: Any = number
+    return found if isinstance(number, Extent) else int(number)

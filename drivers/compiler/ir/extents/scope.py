@@ -3,24 +3,20 @@
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any
 
 from msgspec import Struct
 
-from neurald.drivers.compiler.ir.extents import arithmetic
+from neurald.drivers.compiler.ir.extents import arithmetic, polynomial_extent
 from neurald.drivers.compiler.ir.extents import extent as extents
-from neurald.drivers.compiler.ir.extents.extent import Extent
+from neurald.drivers.compiler.ir.extents.extent import MAX_LENGTH, MIN_LENGTH, Extent
+from neurald.drivers.compiler.ir.extents.polynomial_extent import PolynomialExtent
 from neurald.drivers.compiler.ir.extents.terms import Atom, AtomKind, Relation, Terms
-
-#: Smallest and largest length of an open dimension. Lengths 0 and 1 decide much, for example
-#: broadcasting, and are never open.
-MIN_LENGTH: Final = 2
-MAX_LENGTH: Final = 2**31 - 1
 
 #: Length of the text of an extent beyond which it is pinned: nested quotients grow exponentially.
 _MAX_KEY = 1000
 #: Files whose lines are not where an extent is pinned.
-_OWN_FILES = frozenset((__file__, extents.__file__, arithmetic.__file__))
+_OWN_FILES = frozenset((__file__, extents.__file__, polynomial_extent.__file__, arithmetic.__file__))
 
 
 class Guard(Struct, frozen=True, kw_only=True):
@@ -38,6 +34,9 @@ class Decisions(Struct, frozen=True):
     guards: int
     recorded: dict[tuple[str, Relation], Guard]
     pins: int
+
+
+_NO_DECISIONS = Decisions((), 0, {}, 0)
 
 
 class ExtentScope:
@@ -141,8 +140,9 @@ class ExtentScope:
         """Returns what was decided by hints so far, for `undo`."""
         return Decisions(tuple(self._bounds), len(self.guards), dict(self._recorded), len(self.pins))
 
-    def undo(self, decisions: Decisions) -> None:
-        """Undoes all later decisions; what follows from them must not be used."""
+    def undo(self, decisions: Decisions | None) -> None:
+        """Undoes all later decisions, or all if None; what follows from them must not be used."""
+        decisions = decisions or _NO_DECISIONS
         self._bounds[: len(decisions.bounds)] = decisions.bounds
         self._version += 1
         for key in list(self.guards)[decisions.guards :]:
@@ -178,8 +178,10 @@ class ExtentScope:
         known = self._known.get(key)
         if known is None:
             if len(key) > _MAX_KEY:
-                return self.pinned(Extent(self, key, kept))
-            known = self._known[key] = Extent(self, key, {product: factor for _, factor, product in ordered})
+                return self.pinned(PolynomialExtent(self, key, kept))
+            known = self._known[key] = PolynomialExtent(
+                self, key, {product: factor for _, factor, product in ordered}
+            )
         return known
 
     def is_ignored(self, extent: "Extent", other: Any) -> bool:
@@ -213,7 +215,7 @@ class ExtentScope:
             self.pins.append((extent.key, where))
             terms = {**extent.terms, (): extent.terms.get((), 0) - extent.hint}
             # The extent may be too long to be kept.
-            self.guarded(Extent(self, f"{extent.key}-{extent.hint}", terms), Relation.ZERO)
+            self.guarded(PolynomialExtent(self, f"{extent.key}-{extent.hint}", terms), Relation.ZERO)
         return extent.hint
 
     def _restrict(self, extent: "Extent", relation: Relation, holds: bool) -> bool:

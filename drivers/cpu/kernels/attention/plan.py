@@ -13,8 +13,13 @@ from neurald.drivers.compiler.ir.expression import (
     Reduce,
     load,
 )
-from neurald.drivers.compiler.ir.extents.extent import Extent, estimate, has_extents, surely_lowest
-from neurald.drivers.compiler.ir.extents.scope import MIN_LENGTH
+from neurald.drivers.compiler.ir.extents.extent import (
+    MIN_LENGTH,
+    Extent,
+    estimate,
+    has_extents,
+    surely_lowest,
+)
 from neurald.drivers.compiler.ir.graph import Attention
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.offsets import offset_of, stride_along

@@ -14,14 +14,8 @@ from functools import reduce
 import numpy as np
 
 from neurald.drivers.compiler.ir.expression import Expression, axis
-from neurald.drivers.compiler.ir.extents.extent import (
-    Extent,
-    common_divisor,
-    highest,
-    is_multiple,
-    is_zero,
-    same_length,
-)
+from neurald.drivers.compiler.ir.extents.arithmetic import common_divisor
+from neurald.drivers.compiler.ir.extents.extent import Extent, highest, is_multiple, is_zero, same_length
 from neurald.drivers.compiler.ir.graph import (
     Attention,
     Contraction,

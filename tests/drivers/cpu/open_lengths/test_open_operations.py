@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from neurald.drivers.compiler.ir.extents.scope import MIN_LENGTH
+from neurald.drivers.compiler.ir.extents.extent import MIN_LENGTH
 from neurald.drivers.cpu.device import process_settings
 from neurald.drivers.cpu.preparation import Preparation
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel

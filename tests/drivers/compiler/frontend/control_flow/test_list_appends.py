@@ -81,6 +81,7 @@ def test_an_element_is_appended() -> None:
     model = structured(body, (0, WIDTH), (1, WIDTH))
     (append,) = appends(model)
     operands = model.model.main.operands
+    assert model.scope is not None
     (symbol,) = model.scope.symbols
     shapes = [operands[each].dimensions for each in (append.source, append.target)]
     assert shapes == [(symbol, WIDTH), (symbol + 1, WIDTH)]
@@ -106,6 +107,7 @@ def test_several_elements_are_appended_one_after_another() -> None:
     assert (second.source, third.source) == (first.target, second.target)
     assert third.part == first.source
     lengths = [model.model.main.operands[each.target].dimensions for each in (first, second, third)]
+    assert model.scope is not None
     (symbol,) = model.scope.symbols
     assert [shape is not None and shape[0] for shape in lengths] == [symbol + 1, symbol + 3, 2 * symbol + 3]
 

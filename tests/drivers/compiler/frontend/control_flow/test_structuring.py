@@ -271,6 +271,7 @@ def test_loops_whose_shapes_change_are_unrolled_or_have_open_lengths(turns: int)
     if turns > 128:
         (loop,) = _only(WhileLoop, found.items)
         assert isinstance(loop, WhileLoop)
+        assert found.scope is not None
         (symbol,) = found.scope.symbols
         assert length is symbol
         assert loop.lengths == LengthUpdate(lengths=((0, symbol + 1),))

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from neurald.drivers.compiler.ir.expression import Apply, Linear, axis, maximum, minimum, sum_of
+from neurald.drivers.compiler.ir.extents.arithmetic import common_divisor
 from neurald.drivers.compiler.ir.extents.extent import (
+    MAX_LENGTH,
     Extent,
     at_least,
-    common_divisor,
     estimate,
     highest,
     integer,
@@ -26,7 +27,7 @@ from neurald.drivers.compiler.ir.extents.extent import (
     most,
     surely_lowest,
 )
-from neurald.drivers.compiler.ir.extents.scope import MAX_LENGTH, ExtentScope
+from neurald.drivers.compiler.ir.extents.scope import ExtentScope
 from neurald.drivers.compiler.ir.extents.terms import AtomKind, Relation
 
 pytestmark = pytest.mark.quick
