@@ -6,7 +6,7 @@ row of the operation's table binds all variables at once. Matching an operation 
 the signature gives a `Binding`, from which shape rule and reference read their arguments by name.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
 from msgspec.structs import force_setattr
@@ -134,8 +134,8 @@ class _Assignment(Struct, frozen=True, kw_only=True):
     """
 
     parameters: tuple[Parameter, ...]
-    inputs: Mapping[str, tuple[int, ...]]
-    outputs: Mapping[str, tuple[int, ...]]
+    inputs: tuple[tuple[str, tuple[int, ...]], ...]
+    outputs: tuple[tuple[str, tuple[int, ...]], ...]
     level: FeatureLevel
 
 
@@ -170,13 +170,11 @@ class Form(Struct, frozen=True, kw_only=True, eq=False):
 
     def takes(self, inputs: int, outputs: int) -> bool:
         """Returns True if the form allows that many inputs and outputs."""
-        variadic_in = [p for p in self.inputs if p.variadic]
-        variadic_out = [p for p in self.outputs if p.variadic]
-        least_in = len(self.inputs) - sum(p.optional for p in variadic_in)
-        least_out = len(self.outputs) - sum(p.optional for p in variadic_out)
-        fits_in = inputs >= least_in if variadic_in else inputs in self.input_counts()
-        fits_out = outputs >= least_out if variadic_out else outputs == least_out
-        return fits_in and fits_out
+        least, takes_more = _least_operands(self.inputs)
+        if not (inputs >= least if takes_more else inputs in self.input_counts()):
+            return False
+        least, takes_more = _least_operands(self.outputs)
+        return outputs >= least if takes_more else outputs == least
 
     def assignment(self, inputs: int, outputs: int) -> _Assignment | None:
         """Assigns parameters to that many inputs and outputs; None if it does not allow them."""
@@ -189,14 +187,11 @@ class Form(Struct, frozen=True, kw_only=True, eq=False):
         return found
 
     def _new_assignment(self, inputs: int, outputs: int) -> _Assignment:
-        before = list(_assign(self.inputs, range(inputs)))
-        after = list(_assign(self.outputs, range(inputs, inputs + outputs)))
-        return _Assignment(
-            parameters=tuple(parameter for parameter, _ in (*before, *after)),
-            inputs=_by_name(before),
-            outputs=_by_name(after),
-            level=max(self.level, *(parameter.level for parameter, _ in before)),
-        )
+        parameters: list[Parameter] = []
+        before = _assign(self.inputs, 0, inputs, parameters)
+        level = max([self.level, *[parameter.level for parameter in parameters]])
+        after = _assign(self.outputs, inputs, outputs, parameters)
+        return _Assignment(parameters=tuple(parameters), inputs=before, outputs=after, level=level)
 
 
 class Match(Struct, frozen=True, kw_only=True):
@@ -218,8 +213,20 @@ class Match(Struct, frozen=True, kw_only=True):
 
 
 #: The properties of an operation that decide which form it matches: its number of inputs, whether
-#: values are known, and type, rank and lifetime of each operand.
+#: values are known, and type, rank and lifetime of each operand; see `_LIKE`.
 MatchKey = tuple[int, bool, tuple[tuple[OperandType, int, Lifetime], ...]]
+
+
+#: A lifetime of which forms demand the same, for each lifetime.
+_LIKE = {
+    Lifetime.TEMPORARY_VARIABLE: Lifetime.TEMPORARY_VARIABLE,
+    Lifetime.SUBGRAPH_INPUT: Lifetime.TEMPORARY_VARIABLE,
+    Lifetime.SUBGRAPH_OUTPUT: Lifetime.TEMPORARY_VARIABLE,
+    Lifetime.SUBGRAPH: Lifetime.TEMPORARY_VARIABLE,
+    Lifetime.CONSTANT_COPY: Lifetime.CONSTANT_COPY,
+    Lifetime.CONSTANT_POOL: Lifetime.CONSTANT_COPY,
+    Lifetime.NO_VALUE: Lifetime.NO_VALUE,
+}
 
 
 class Binding(Struct, frozen=True, kw_only=True):
@@ -309,7 +316,8 @@ def _known_match(
     for index in indexes:
         operand = operands[index]
         dimensions = operand.dimensions
-        facts.append((operand.type, -1 if dimensions is None else len(dimensions), operand.lifetime))
+        rank = -1 if dimensions is None else len(dimensions)
+        facts.append((operand.type, rank, _LIKE[operand.lifetime]))
     key = len(operation.inputs), values_known, tuple(facts)
     if known is not None and key in known:
         return known[key]
@@ -348,8 +356,9 @@ def _match(
         needed = _needed(assignment.parameters, indexes, operands, values_known)
         if needed is None:
             continue
+        bound_types = needed.items()
         for candidate in rows:
-            if needed.items() <= candidate.types.items():
+            if bound_types <= candidate.types.items():
                 return _found(operation, form, candidate, assignment, operands)
     return None
 
@@ -380,15 +389,36 @@ def _closest_mismatch(
     return closest[1]
 
 
-def _assign(parameters: Sequence[Parameter], indexes: Sequence[int]) -> Iterator[tuple[Parameter, int]]:
-    """Pairs parameters with operand indexes; a variadic parameter takes all surplus operands."""
-    spare = len(indexes) - len(parameters)
-    position = 0
+def _least_operands(parameters: Sequence[Parameter]) -> tuple[int, bool]:
+    """Returns how many operands parameters without defaults take, and whether they take more."""
+    least, takes_more = len(parameters), False
     for parameter in parameters:
-        take = 1 + spare if parameter.variadic else 1
-        for index in indexes[position : position + take]:
-            yield parameter, index
-        position += take
+        if parameter.variadic:
+            takes_more = True
+            least -= parameter.optional
+    return least, takes_more
+
+
+def _assign(
+    parameters: Sequence[Parameter], first: int, count: int, assigned: list[Parameter]
+) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """Returns the positions of each parameter's operands; a variadic one takes all surplus ones.
+
+    Args:
+        parameters: the inputs or outputs of a form.
+        first: the position of their first operand.
+        count: the number of their operands.
+        assigned: the parameter of each operand is added to it.
+    """
+    surplus, position, end = count - len(parameters), first, first + count
+    found: list[tuple[str, tuple[int, ...]]] = []
+    for parameter in parameters:
+        after = position + 1 + surplus if parameter.variadic else position + 1
+        if position < after <= end:
+            found.append((parameter.name, tuple(range(position, after))))
+            assigned += [parameter] * (after - position)
+        position = after
+    return tuple(found)
 
 
 def _needed(
@@ -417,9 +447,9 @@ def _needed(
         elif found not in types:
             return None
         dimensions = operand.dimensions
-        if dimensions is not None and found.is_tensor:
+        if dimensions is not None:
             low, high = parameter.ranks
-            if not low <= len(dimensions) <= high:
+            if not low <= len(dimensions) <= high and found.is_tensor:
                 return None
         if parameter.constant and values_known and not operand.lifetime.is_constant:
             return None
@@ -480,26 +510,15 @@ def _found(
     for index in operation.inputs:
         if operands[index].dimensions is None and operands[index].type.is_tensor:
             level = max(level, FeatureLevel.LEVEL_3)
+    types = [operands[index].type for index in operation.inputs + operation.outputs]
     return Match(
         form=form,
         row=row,
         level=level,
-        forbids_zero_points=not row.zero_points16
-        and any(
-            operands[index].type is OperandType.TENSOR_QUANT16_SYMM
-            for index in operation.inputs + operation.outputs
-        ),
-        inputs=tuple(assignment.inputs.items()),
-        outputs=tuple(assignment.outputs.items()),
+        forbids_zero_points=not row.zero_points16 and OperandType.TENSOR_QUANT16_SYMM in types,
+        inputs=assignment.inputs,
+        outputs=assignment.outputs,
     )
-
-
-def _by_name(pairs: Sequence[tuple[Parameter, int]]) -> dict[str, tuple[int, ...]]:
-    """Groups operand indexes by parameter name."""
-    found: dict[str, list[int]] = {}
-    for parameter, index in pairs:
-        found.setdefault(parameter.name, []).append(index)
-    return {name: tuple(indexes) for name, indexes in found.items()}
 
 
 def _type_names(types: frozenset[OperandType]) -> str:
