@@ -132,6 +132,8 @@ _UNUSED_BY_LOOPS = (
     "neurald.drivers.compiler.frontend.graph_builder",
     "neurald.drivers.compiler.ir.builder",
     "neurald.drivers.compiler.ir.expression",
+    "neurald.drivers.compiler.ir.extents.polynomial_extent",
+    "neurald.drivers.compiler.ir.extents.scope",
     "neurald.drivers.compiler.ir.op",
     "neurald.drivers.compiler.lowering",
 )

@@ -116,6 +116,7 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/compiler/frontend/variants/pending_variant.py": "tests/drivers/compiler/frontend/variants/test_shape_specialization.py",
     "drivers/compiler/frontend/variants/variant_cache.py": "tests/drivers/compiler/frontend/variants/test_shape_specialization.py",
     "drivers/compiler/ir/extents/arithmetic.py": "tests/drivers/compiler/ir/extents/test_extent.py",
+    "drivers/compiler/ir/extents/polynomial_extent.py": "tests/drivers/compiler/ir/extents/test_extent.py",
     "drivers/compiler/ir/extents/scope.py": "tests/drivers/compiler/ir/extents/test_extent.py",
     "drivers/compiler/ir/extents/terms.py": "tests/drivers/compiler/ir/extents/test_extent.py",
     "drivers/compiler/ir/extents/text.py": "tests/drivers/compiler/ir/extents/test_extent.py",
