@@ -179,7 +179,7 @@ class FlatGraph:
 
     @property
     def decided(self) -> int:
-        """How many relations were decided by the hints of lengths so far."""
+        """The number of relations that were decided by the hints of lengths so far."""
         return 0 if self.known_scope is None else self.known_scope.decided
 
     def add_operand(self, operand: Operand) -> int:
