@@ -4,9 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
-from neurald.drivers.cpu.first_tier.binding.elementwise.byte_arithmetic import byte_arithmetic_calls
 from neurald.drivers.cpu.first_tier.binding.elementwise.element_call import INTEGERS, element_call
-from neurald.drivers.cpu.first_tier.binding.elementwise.short_arithmetic import short_arithmetic_calls
 from neurald.drivers.cpu.first_tier.binding.nest import nest, strides_of
 from neurald.drivers.cpu.first_tier.binding.scope import (
     BYTES,
@@ -86,7 +84,14 @@ def bind_binary(scope: BindingScope, call: Call) -> list[BoundCall]:
         if len({(each.type, each.scale, each.zero_point) for each in (*operands, output)}) > 1:
             raise NotBound("the scales differ")
         return element_call(call, f"{function}_{integer_of(output)}", (one, other))
-    return (short_arithmetic_calls if output.type is SHORT else byte_arithmetic_calls)(call, function)
+    # Models of floats need neither.
+    if output.type is SHORT:
+        from neurald.drivers.cpu.first_tier.binding.elementwise.short_arithmetic import short_arithmetic_calls
+
+        return short_arithmetic_calls(call, function)
+    from neurald.drivers.cpu.first_tier.binding.elementwise.byte_arithmetic import byte_arithmetic_calls
+
+    return byte_arithmetic_calls(call, function)
 
 
 def bind_sum(scope: BindingScope, call: Call) -> list[BoundCall]:

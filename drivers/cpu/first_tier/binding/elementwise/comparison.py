@@ -6,7 +6,6 @@ from typing import Final
 import numpy as np
 
 from neurald.drivers.cpu.first_tier.binding.elementwise.element_call import INTEGERS, element_call
-from neurald.drivers.cpu.first_tier.binding.elementwise.tables import lookup_call
 from neurald.drivers.cpu.first_tier.binding.scope import (
     BOOL,
     BYTES,
@@ -47,6 +46,7 @@ def bind_comparison(scope: BindingScope, call: Call) -> list[BoundCall]:
 
 def _of_bytes(scope: BindingScope, call: Call, name: str) -> list[BoundCall]:
     """Binds a comparison of bytes, as one of the integers that tables have for them."""
+    from neurald.drivers.cpu.first_tier.binding.elementwise.tables import lookup_call  # few models
     from neurald.hal.operations.tflite.elementwise.comparison import comparable
 
     calls, given = [], []

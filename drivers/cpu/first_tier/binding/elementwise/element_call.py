@@ -4,16 +4,24 @@ from typing import Final
 
 from neurald.drivers.cpu.first_tier.binding.nest import nest_of_elements
 from neurald.drivers.cpu.first_tier.binding.scope import (
+    BYTES,
     ELEMENTS_PER_NS,
+    SHORT,
     WORD,
     output_shape,
 )
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall
+from neurald.hal.model.graph import Operand
 from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Call
 
 #: The names of integers in the names of functions.
 INTEGERS: Final = {WORD: "word", OperandType.TENSOR_INT64: "long"}
+
+
+def has_table(operand: Operand, output: Operand) -> bool:
+    """Returns True if a table has the results of a function of an operand."""
+    return {operand.type, output.type} <= {*BYTES, SHORT}
 
 
 def element_call(

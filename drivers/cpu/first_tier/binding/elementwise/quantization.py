@@ -5,8 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from neurald.drivers.cpu.first_tier.binding.elementwise.element_call import element_call
-from neurald.drivers.cpu.first_tier.binding.elementwise.tables import has_table, table_calls
+from neurald.drivers.cpu.first_tier.binding.elementwise.element_call import element_call, has_table
 from neurald.drivers.cpu.first_tier.binding.scope import (
     FLOAT,
     UNLIMITED,
@@ -27,6 +26,8 @@ def bind_quantize(scope: BindingScope, call: Call) -> list[BoundCall]:
     """Binds QUANTIZE of floats, and of bytes with another scale."""
     operand, output = call.operand("input"), call.operand("output")
     if has_table(operand, output):
+        from neurald.drivers.cpu.first_tier.binding.elementwise.tables import table_calls  # few models
+
         return table_calls(scope, call, "input")
     if operand.type is not FLOAT:
         raise NotBound("the types have no kernel")

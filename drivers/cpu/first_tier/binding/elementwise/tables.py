@@ -3,9 +3,7 @@
 import numpy as np
 
 from neurald.drivers.cpu.first_tier.binding.scope import (
-    BYTES,
     ELEMENTS_PER_NS,
-    SHORT,
     BindingScope,
     count_of,
 )
@@ -13,14 +11,8 @@ from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, 
 from neurald.drivers.cpu.first_tier.layout import (
     BLOCK,
 )
-from neurald.hal.model.graph import Operand
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Call
-
-
-def has_table(operand: Operand, output: Operand) -> bool:
-    """Returns True if a table has the results of a function of an operand."""
-    return {operand.type, output.type} <= {*BYTES, SHORT}
 
 
 def table_calls(scope: BindingScope, call: Call, name: str) -> list[BoundCall]:
@@ -28,7 +20,7 @@ def table_calls(scope: BindingScope, call: Call, name: str) -> list[BoundCall]:
 
     Args:
         scope: keeps the table.
-        call: the operation, for which `has_table` is true.
+        call: the operation, of bytes or 16-bit integers, see `has_table`.
         name: the name of the operand.
     """
     operand, output, index = call.operand(name), call.operand("output"), call.index(name)

@@ -5,8 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from neurald.drivers.cpu.first_tier.binding.elementwise.element_call import element_call
-from neurald.drivers.cpu.first_tier.binding.elementwise.tables import has_table, table_calls
+from neurald.drivers.cpu.first_tier.binding.elementwise.element_call import element_call, has_table
 from neurald.drivers.cpu.first_tier.binding.scope import (
     FLOAT,
     UNLIMITED,
@@ -73,6 +72,9 @@ def bind_unary(scope: BindingScope, call: Call) -> list[BoundCall]:
     (name,) = (each for each in call.binding.inputs if call.operand(each).type.is_tensor)
     operand, output = call.operand(name), call.operand("output")
     if has_table(operand, output):
+        # Models of floats need no tables.
+        from neurald.drivers.cpu.first_tier.binding.elementwise.tables import table_calls
+
         return table_calls(scope, call, name)
     function, ends = _UNARY[call.binding.type.name]
     if operand.type is output.type is WORD and function in _OF_WORDS:
