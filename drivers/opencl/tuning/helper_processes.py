@@ -20,9 +20,8 @@ from neurald.hal.process.checked_thread import CheckedThread
 _LOG = logging.getLogger(__name__)
 
 _WORKER: Final = Path(__file__).with_name("program_worker.py")
-#: Maximum number of processes that build, and of those that start before it is known how much.
+#: Maximum number of processes that build.
 _MAX_PROCESSES: Final = 16
-MAX_AHEAD: Final = 7
 #: Device memory reserved for the context of each process.
 _CONTEXT_BYTES: Final = 1 << 30
 #: Models with fewer operations have few programs to build.
@@ -54,7 +53,7 @@ class HelperProcesses:
         self._facts = facts
         self._lock = threading.Lock()
         self._ready: deque[WorkerProcess] = deque()
-        ahead = min(process_count(facts) - 1, MAX_AHEAD) if operations >= _MIN_OPERATIONS else 0
+        ahead = process_count(facts) - 1 if operations >= _MIN_OPERATIONS else 0
         while len(self._ready) < ahead and (process := self._started()) is not None:
             self._ready.append(process)
 

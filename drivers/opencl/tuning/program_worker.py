@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 #: Option of prctl(2): the signal to receive when the parent process ends.
 _PR_SET_PDEATHSIG = 1
+#: NVIDIA's driver prepares this many channels for kernels and for copies when it opens a device,
+#: one process after another. A worker has one queue.
+_CHANNELS = {"CUDA_DEVICE_MAX_CONNECTIONS": "1", "CUDA_DEVICE_MAX_COPY_CONNECTIONS": "1"}
 
 
 def main() -> None:
@@ -37,6 +40,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     sys.path[:] = about["path"]
+    os.environ.update(_CHANNELS)
     _serve(_opened(about["place"], about["digest"]), sys.stdin.buffer, answers)
 
 

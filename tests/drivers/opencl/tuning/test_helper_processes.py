@@ -7,7 +7,7 @@ from support.opencl.trials import as_gpu, ends
 
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
 from neurald.drivers.opencl.platform.discovery import DeviceContext
-from neurald.drivers.opencl.tuning.helper_processes import MAX_AHEAD, HelperProcesses, process_count
+from neurald.drivers.opencl.tuning.helper_processes import HelperProcesses, process_count
 from neurald.hal.records import replace
 
 
@@ -23,14 +23,15 @@ def test_process_count(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -
     assert count(replace(facts, kind=DeviceKind.CPU), 16) == 1
 
 
-def test_few_processes_start_ahead(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_start_ahead(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
     class Started:
         has_ended = False
 
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(16)))
     monkeypatch.setattr(HelperProcesses, "_started", lambda self: Started())
     facts = replace(opencl.facts, kind=DeviceKind.GPU, global_memory_bytes=32 << 30)
-    assert len(HelperProcesses(facts, 100)._ready) == MAX_AHEAD
+    assert len(HelperProcesses(facts, 100)._ready) == 15
+    assert not HelperProcesses(facts, 1)._ready
 
 
 def test_a_process_that_has_ended_is_replaced(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
