@@ -184,8 +184,8 @@ def start_neurald(
     process.stdin.flush()
     with time_limit(_START_S, "the start of the execution service"):
         for line in process.stdout:
-            status = json.loads(line)
-            if status["is_ready"]:
+            status = json.loads(line).get("status", {})
+            if status.get("is_ready"):
                 return status["addresses"]["grpc"], status["addresses"]["http"], path
     raise RuntimeError("the execution service did not start")
 
