@@ -155,6 +155,8 @@ class NativeCall(Struct, frozen=True, kw_only=True, eq=False):
         binding: address of the request's binding.
         grow: makes one more instance, unless there are as many as there may be.
         keep: lives as long as the call.
+        alone: returns the same call for one thread, if it is so short that other threads which
+            sleep until it begins make it longer; None if it is not.
     """
 
     functions: Mapping[str, int]
@@ -162,6 +164,7 @@ class NativeCall(Struct, frozen=True, kw_only=True, eq=False):
     binding: int
     grow: Callable[[], object]
     keep: object
+    alone: "Callable[[], NativeCall] | None" = None
 
 
 class CallsNatively(Protocol):

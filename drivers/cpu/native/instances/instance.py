@@ -381,6 +381,10 @@ class Instance:
         """Returns a call for native code that serves clients, and has the instance for itself."""
         return self._new_call(releases_gil=False)
 
+    def run_alone(self) -> None:
+        """Lets the next runs use one thread."""
+        self._records.leave_pool()
+
     def short_step_call(
         self, ports: StepPorts | None, binding: Words, keep: object, *, releases_gil: bool = False
     ) -> StepCall:
@@ -392,7 +396,7 @@ class Instance:
             keep: lives as long as the call's functions.
             releases_gil: whether other threads run meanwhile, which must not use the instance.
         """
-        self._records.leave_pool()
+        self.run_alone()
         return self._new_call(ports=ports, binding=binding, releases_gil=releases_gil, keep=(self, keep))
 
     def step_call(self, ports: StepPorts, binding: Words) -> StepCall:

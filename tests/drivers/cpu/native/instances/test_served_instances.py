@@ -54,3 +54,19 @@ def test_requests_share_instances(prepared: CpuPreparedModel, monkeypatch: pytes
     found = instances(calls[0])
     assert len(found) == len(set(found)) == 3
     assert all(found)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_short_steps_may_be_run_alone(threads: int) -> None:
+    values, result = np.arange(3, dtype=np.float32), np.zeros(3, np.float32)
+    model, options = addition(np.ones(3, np.float32)), PrepareOptions(threads=threads)
+    prepared = CpuDevice().prepare_model(model, options)
+    assert isinstance(prepared, CpuPreparedModel)
+    call = prepared.create_native_call(request(values, result))
+    assert call is not None
+    assert (call.alone is not None) == (threads > 1)
+    if call.alone is not None:
+        alone = call.alone()
+        assert alone.binding == call.binding
+        assert not set(instances(alone)) & set(instances(call))
+        assert call.alone().instances == alone.instances
