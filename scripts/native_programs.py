@@ -18,7 +18,7 @@ from neurald.drivers.cpu.native.objects.elf_linker import link
 from neurald.drivers.cpu.native.programs import built_program
 from neurald.drivers.cpu.native.programs.built_program import text_digest
 from neurald.drivers.cpu.native.programs.step_program import step_program_text
-from neurald.service.inference.server.regions import guarded_copy
+from neurald.service.inference.mapping import guarded_copy
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -47,7 +47,7 @@ PROGRAMS = (
         text=step_program_text,
     ),
     Program(
-        folder=ROOT / "service" / "inference" / "server" / "regions",
+        folder=ROOT / "service" / "inference" / "mapping",
         files=guarded_copy.FILES,
         text=lambda _: guarded_copy.text(),
     ),

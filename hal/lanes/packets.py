@@ -6,11 +6,16 @@ answers with `RunAnswer` or `RunFailure`. One run at a time is under way in a la
 not fit come in a memory of their own, which is attached to the answer. Runs that repeat one of the
 last orders need no packets, see `neurald.hal.lanes.repeats`.
 
+A caller that the worker trusts may also give it *windows*: files of others, who may change and
+truncate them at any time. Tensors of a run may be in windows. Behind the part of the arena that a
+run may use, the worker then leaves for each of its windows whether it has lost pages (`CUT`).
+
 The socket carries descriptions only, and each is copied before it is checked, so that nobody can
 change it afterwards. Numbers, shapes and ranges of a packet are not trusted by either side.
 """
 
 import math
+import struct
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -27,7 +32,12 @@ ALIGNMENT: Final = 64
 MAX_PACKET_BYTES: Final = 1 << 16
 MAX_RANK: Final = 32
 #: How many orders a worker keeps.
-KEPT_ORDERS: Final = 8
+KEPT_ORDERS: Final = 32
+#: How many windows a worker keeps. One more takes the place of the oldest, and has the worker
+#: forget all orders.
+KEPT_WINDOWS: Final = 32
+#: For each window of a run whether pages of it are lost, 1 or 0.
+CUT: Final = struct.Struct("<Q")
 #: The type of tensors of byte strings; other types are named as in NumPy.
 BYTES: Final = "bytes"
 
@@ -40,19 +50,21 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class TensorAt(msgspec.Struct, frozen=True, array_like=True):
-    """A tensor in an arena.
+    """A tensor in an arena, or in a window.
 
     Attributes:
         kind: name of its element type, or `BYTES`.
         shape: its lengths.
         offset: the offset of its first byte.
         size: the size in bytes.
+        window: the number of its window; 0 if it is in the arena.
     """
 
     kind: str
     shape: tuple[int, ...]
     offset: int
     size: int
+    window: int = 0
 
     def check(self, arena_bytes: int) -> None:
         """Raises BadData unless the tensor fits an arena of this size, and its shape."""
@@ -93,6 +105,9 @@ class RunOrder(msgspec.Struct, frozen=True, array_like=True, tag="run"):
         results_at: offset in the arena from which outputs are written.
         wanted: positions of the wanted outputs.
         results_end: where outputs must have ended that are written to the arena; 0 for its end.
+        results: the wanted outputs, and where the worker writes them if they have these types and
+            shapes, and if the model can be run so. If not, or if none are given, outputs are
+            written from `results_at` on.
     """
 
     number: int
@@ -101,6 +116,12 @@ class RunOrder(msgspec.Struct, frozen=True, array_like=True, tag="run"):
     results_at: int
     wanted: tuple[int, ...]
     results_end: int = 0
+    results: tuple[TensorAt, ...] = ()
+
+    @property
+    def windows(self) -> list[int]:
+        """The numbers of the windows in which there are tensors."""
+        return sorted({each.window for each in (*self.inputs, *self.results) if each.window})
 
 
 class Receipt(msgspec.Struct, frozen=True, array_like=True):
@@ -180,8 +201,22 @@ class RingMemory(msgspec.Struct, frozen=True, array_like=True, tag="ring"):
     size: int
 
 
+class LaneWindow(msgspec.Struct, frozen=True, array_like=True, tag="window"):
+    """Gives the worker a window on a part of the attached file, whose owner may change it.
+
+    Attributes:
+        number: the number of the window, which no other one of the lane has had.
+        offset: where the part begins in the file.
+        size: the size in bytes.
+    """
+
+    number: int
+    offset: int
+    size: int
+
+
 Answer = RunAnswer | RunFailure
-Order = RunOrder | Arena | RingMemory
+Order = RunOrder | Arena | RingMemory | LaneWindow
 
 _P = TypeVar("_P")
 _ENCODER: Final = msgspec.msgpack.Encoder()

@@ -34,7 +34,7 @@ SUBMISSION: Final = struct.Struct("<I20x")
 COMPLETION: Final = struct.Struct("<Qqqq")
 _NUMBERS: Final = 1 << 32
 
-_Key = tuple[tuple[TensorAt, ...], int, tuple[int, ...], int]
+_Key = tuple[tuple[TensorAt, ...], int, tuple[int, ...], int, tuple[TensorAt, ...]]
 
 
 def number_after(number: int, runs: int = 1) -> int:
@@ -93,7 +93,12 @@ class RepeatedRuns:
         self._known.clear()
 
     def begin(
-        self, inputs: tuple[TensorAt, ...], results_at: int, wanted: tuple[int, ...], results_end: int = 0
+        self,
+        inputs: tuple[TensorAt, ...],
+        results_at: int,
+        wanted: tuple[int, ...],
+        results_end: int = 0,
+        results: tuple[TensorAt, ...] = (),
     ) -> bool:
         """Begins a run; see `RunOrder`.
 
@@ -104,7 +109,7 @@ class RepeatedRuns:
             BadData: too many tensors are described.
             OSError: the worker is gone.
         """
-        key = (inputs, results_at, wanted, results_end)
+        key = (inputs, results_at, wanted, results_end, results)
         known = self._known.get(key)
         number = number_after(self._number)
         if known is not None and known.answer is not None:
@@ -122,6 +127,7 @@ class RepeatedRuns:
                 results_at=results_at,
                 wanted=wanted,
                 results_end=results_end,
+                results=results,
             )
         )
         # The worker counts the runs, too, so one that cannot be described leaves no trace.

@@ -74,10 +74,15 @@ class ImmediateRun:
         """
         job, instance, begun = self.job, self._instance, self._begun
         job.attempts += 1
+        result: object = None
         try:
             if begun is not None:
                 batch = begun.batch(job)
                 answer, memory = self._answered_again(begun.outcome, will_wait)
+                result = begun.result(answer, memory)
+                if result is None and begun.is_in_vain(answer, memory):
+                    batch = instance.write(self._lane, job)
+                    answer, memory = self._answered(batch, will_wait)
             else:
                 batch = instance.write(self._lane, job)
                 answer, memory = self._answered(batch, will_wait)
@@ -94,9 +99,9 @@ class ImmediateRun:
             job.fail(run_error(answer))
             return None
         instance.note_run(batch, answer)
-        result, failure = None, None
+        is_as_before, failure = result is not None, None
         try:
-            if not job.is_over:
+            if not job.is_over and not is_as_before:
                 result = batch.result(job, answer, memory, 0)
         except Exception as error:
             failure = answer_error(error)
@@ -106,7 +111,7 @@ class ImmediateRun:
             job.fail(failure)
         elif not job.is_over:
             instance.note_success(batch, job, answer)
-            if job.note_result is not None:
+            if job.note_result is not None and not is_as_before:
                 job.note_result(instance.room(batch), batch, answer, result)
             job.end.set_result(result)
         return None

@@ -163,7 +163,8 @@ class ModelInstance:
         try:
             for _ in range(self._lane_count):
                 end, number = worker.open_lane(is_trusted=True)
-                self.put_back(ServedLane(end, number, self._lane_failed))
+                cut_window = partial(worker.cut_window, number)
+                self.put_back(ServedLane(end, number, self._lane_failed, cut_window))
         except OSError as error:
             if _is_shortage(error):
                 worker.on_end = lambda: None

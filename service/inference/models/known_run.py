@@ -2,8 +2,9 @@
 
 Such a request differs from the one before in nothing but what is in the regions. So it is not
 checked and encoded again: its inputs go to the same places of a lane's arena, and if its outputs
-have the same types, shapes and places as before, its answer has the same bytes. What happens
-otherwise is left to an `ImmediateRun`, which goes on with the run.
+have the same types, shapes and places as before, its answer has the same bytes. One with large
+tensors is run in place, see `lane_windows`. What happens otherwise is left to an `ImmediateRun`,
+which goes on with the run.
 """
 
 import time
@@ -12,12 +13,13 @@ from typing import Final
 
 from msgspec import Struct
 
-from neurald.hal.errors import Error
-from neurald.hal.lanes.packets import RunAnswer, TensorAt
+from neurald.hal.errors import Error, ResultCode
+from neurald.hal.lanes.packets import Answer, RunAnswer, RunFailure, TensorAt
 from neurald.service.inference.models.batch import Batch
 from neurald.service.inference.models.instance import ModelInstance
 from neurald.service.inference.models.job import InferenceJob
 from neurald.service.inference.models.lane import Answered, ServedLane
+from neurald.service.inference.models.lane_windows import InPlace, PlacedTensor
 from neurald.service.inference.protocol.errors import ServiceError
 from neurald.service.inference.protocol.tensors import InferenceRequest, RegionPlace
 
@@ -38,6 +40,8 @@ class BegunRun(Struct, kw_only=True, eq=False):
         queued_ns: when its request came, on the clock of `time.perf_counter_ns`.
         begun_ns: when its inputs were written.
         outcome: the answer; the error of waiting for it, a TimeoutError if it has not ended.
+        in_place: how it is run in place; None if it is run in the arena.
+        id_field: what belongs behind the answer of `known`, which has no id.
     """
 
     known: "KnownRun"
@@ -46,6 +50,23 @@ class BegunRun(Struct, kw_only=True, eq=False):
     queued_ns: int
     begun_ns: int
     outcome: Answered | OSError
+    in_place: InPlace | None = None
+    id_field: bytes = b""
+
+    def result(self, answer: Answer, memory: memoryview) -> bytes | None:
+        """Returns what the client is answered with if a run in place has ended as before.
+
+        Args:
+            answer: the answer of the worker.
+            memory: the memory of the lane.
+        """
+        if self.in_place is None or not self.known.is_written(answer, memory, self.in_place):
+            return None
+        return self.known.answer + self.id_field
+
+    def is_in_vain(self, answer: Answer, memory: memoryview) -> bool:
+        """Returns whether it was run in place and has to be run again with copies; see `result`."""
+        return self.in_place is not None and self.known.is_in_vain(answer, memory, self.in_place, self.lane)
 
     def batch(self, job: InferenceJob) -> Batch:
         """Returns the batch that it is, of its only request."""
@@ -60,7 +81,7 @@ class BegunRun(Struct, kw_only=True, eq=False):
         )
 
 
-class KnownRun(Struct, kw_only=True, eq=False):
+class KnownRun(Struct, kw_only=True, eq=False, weakref=True):
     """Plan by which a request is run again.
 
     Attributes:
@@ -111,29 +132,34 @@ class KnownRun(Struct, kw_only=True, eq=False):
 
         Returns:
             The answer, without the id of the request, if it has ended as before. None if it was not
-                begun, because an input cannot be read or the worker is gone.
+                begun, because an input cannot be read or the worker is gone, or if it was run in
+                place in vain.
         """
         queued_ns = time.perf_counter_ns()
         try:
-            arena = lane.arena(self.room)
-            for place, begin, end in self.sources:
-                place.copy_into(arena[begin:end])
+            in_place = lane.windows.in_place(self)
+            if in_place is None:
+                arena, inputs = lane.arena(self.room), self.inputs
+            else:
+                arena, inputs = lane.arena(in_place.room), in_place.inputs
+                self._check()
+            for (place, begin, end), tensor in zip(self.sources, inputs, strict=True):
+                if not tensor.window:
+                    place.copy_into(arena[begin:end])
         except (ServiceError, Error, OSError):
             return None
         begun_ns = time.perf_counter_ns()
         outcome: Answered | OSError
         try:
-            outcome = lane.run(self.inputs, self.results_at, self.wanted, time.monotonic() + SOON_S)
+            outcome = lane.run(inputs, self.results_at, self.wanted, time.monotonic() + SOON_S, in_place)
             answer, memory = outcome
-            if isinstance(answer, RunAnswer) and answer.outputs == self.outputs and not answer.attached_bytes:
-                for (place, name), tensor in zip(self.targets, answer.outputs, strict=True):
-                    place.write(memory[tensor.offset : tensor.offset + tensor.size], name)
+            if isinstance(answer, RunAnswer) and self.is_written(answer, memory, in_place):
                 instance.note_alone(self.rows, queued_ns, begun_ns, answer.receipt, trace_id)
                 return self.answer
+            if in_place is not None and self.is_in_vain(answer, memory, in_place, lane):
+                return None
         except OSError as error:
             outcome = error
-        except ServiceError:
-            pass  # an output cannot be written, which is noticed again
         return BegunRun(
             known=self,
             instance=instance,
@@ -141,7 +167,67 @@ class KnownRun(Struct, kw_only=True, eq=False):
             queued_ns=queued_ns,
             begun_ns=begun_ns,
             outcome=outcome,
+            in_place=in_place,
         )
+
+    def is_written(self, answer: Answer, memory: memoryview, in_place: InPlace | None) -> bool:
+        """Writes the outputs of a run to their regions, if they are not there.
+
+        Returns:
+            Whether it has ended as before, and all outputs are there.
+        """
+        if not isinstance(answer, RunAnswer) or answer.attached_bytes:
+            return False
+        try:
+            if in_place is not None:
+                if in_place.is_cut(memory):
+                    return False
+                self._check()
+                if in_place.results and answer.outputs == in_place.results:
+                    return True
+            if answer.outputs != self.outputs:
+                return False
+            for (place, name), tensor in zip(self.targets, answer.outputs, strict=True):
+                place.write(memory[tensor.offset : tensor.offset + tensor.size], name)
+        except ServiceError:
+            return False  # which is noticed again
+        return True
+
+    def is_in_vain(self, answer: Answer, memory: memoryview, in_place: InPlace, lane: ServedLane) -> bool:
+        """Returns whether a run in place, for which `is_written` is False, is repeated with copies.
+
+        It is not run in place again for a while.
+        """
+        if isinstance(answer, RunFailure):
+            if answer.code != ResultCode.BAD_STATE:
+                return False
+            lane.windows.refuse(self)
+            return True
+        if in_place.is_cut(memory) or (in_place.results and answer.outputs == in_place.results):
+            lane.windows.renew(self)
+            return True
+        return False
+
+    def _check(self) -> None:
+        """Raises ServiceError if a region cannot be used any more."""
+        for place in self.regions:
+            place.region.check()
+
+    @property
+    def placed_inputs(self) -> Sequence[PlacedTensor]:
+        """See `RegionalRequest.placed_inputs`."""
+        return [
+            PlacedTensor(tensor=tensor, place=place)
+            for tensor, (place, _, _) in zip(self.inputs, self.sources, strict=True)
+        ]
+
+    @property
+    def placed_outputs(self) -> Sequence[PlacedTensor]:
+        """See `RegionalRequest.placed_outputs`."""
+        return [
+            PlacedTensor(tensor=tensor, place=place)
+            for tensor, (place, _) in zip(self.outputs, self.targets, strict=True)
+        ]
 
 
 def known_run(

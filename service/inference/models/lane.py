@@ -20,6 +20,7 @@ from neurald.hal.lanes.repeats import RepeatedRuns
 from neurald.hal.memory.pool import SharedMemory
 from neurald.hal.records import DECODE_ERRORS
 from neurald.hal.rpc.transport.ring_end import WAKE
+from neurald.service.inference.models.lane_windows import InPlace, LaneWindows
 
 _MIN_ARENA_BYTES: Final = 1 << 18
 _MAX_ATTACHED_BYTES: Final = 4 << 30
@@ -39,9 +40,19 @@ class ServedLane:
         number: the number of the lane in its worker.
         closed: the function that is called, in the loop, when the worker has closed its end, or
             broken the rules, during a run that `begin` began.
+        cut_window: has the worker give the memory of a window of this lane back, by its number.
+
+    Attributes:
+        windows: the regions that the worker uses in place.
     """
 
-    def __init__(self, end: socket.socket, number: int, closed: Callable[["ServedLane"], None]) -> None:
+    def __init__(
+        self,
+        end: socket.socket,
+        number: int,
+        closed: Callable[["ServedLane"], None],
+        cut_window: Callable[[int], None],
+    ) -> None:
         self.number = number
         self._end = end
         self._closed = closed
@@ -55,6 +66,9 @@ class ServedLane:
         self._poll = select.poll()
         self._poll.register(end, select.POLLIN)
         self._runs = RepeatedRuns(end)
+        self.windows: Final = LaneWindows(self._runs.send_packet, self._runs.forget, cut_window)
+        #: Where outputs of the run under way are wanted, if not in the arena.
+        self._results: tuple[TensorAt, ...] = ()
         #: Whether the ring signals the end of the run under way.
         self._is_repeated = False
 
@@ -99,26 +113,40 @@ class ServedLane:
             OSError: the worker is gone.
             BadData: the run describes too many tensors.
         """
+        self._results = ()
         self._runs.ring.always_wake()
         self._is_repeated = self._runs.begin(inputs, results_at, wanted)
         self._done = done
         self._loop.add_reader(self._end.fileno(), self._receive)
 
     def run(
-        self, inputs: tuple[TensorAt, ...], results_at: int, wanted: tuple[int, ...], end_s: float
+        self,
+        inputs: tuple[TensorAt, ...],
+        results_at: int,
+        wanted: tuple[int, ...],
+        end_s: float,
+        in_place: InPlace | None = None,
     ) -> Answered:
         """Runs the model, and waits for its end; see `begin`.
 
         Args:
             inputs, results_at, wanted: see `begin`.
             end_s: until when to wait, on the clock of `time.monotonic`.
+            in_place: how it is run in place, with other inputs; None for a run in the arena.
 
         Raises:
             TimeoutError: it has not ended by then; `awaited` waits for longer.
             OSError: the worker is gone, or has broken the rules.
             BadData: the run describes too many tensors.
         """
-        self._is_repeated = self._runs.begin(inputs, results_at, wanted)
+        if in_place is None:
+            self._results = ()
+            self._is_repeated = self._runs.begin(inputs, results_at, wanted)
+        else:
+            self._results = in_place.results
+            self._is_repeated = self._runs.begin(
+                in_place.inputs, results_at, wanted, in_place.results_end, in_place.results
+            )
         return self.awaited(end_s)
 
     def awaited(self, end_s: float) -> Answered:
@@ -145,6 +173,7 @@ class ServedLane:
                 self._loop.remove_reader(self._end.fileno())
             self._end.close()
         self._done = None
+        self.windows.close()
         if self._arena is not None:
             self._arena.close()
 
@@ -217,6 +246,8 @@ class ServedLane:
     def _memory(self, answer: Answer, descriptor: int | None) -> memoryview:
         """Returns the memory of an answer's outputs, after checking that they are inside.
 
+        Those that are where they are wanted, in windows, are in none.
+
         Raises:
             Error, OSError: they are not inside the memory.
         """
@@ -234,6 +265,8 @@ class ServedLane:
             raise ConnectionAbortedError
         else:
             view = self._view
+        if self._results and answer.outputs == self._results:
+            return view
         for tensor in answer.outputs:
             tensor.check(view.nbytes)
         return view

@@ -19,6 +19,7 @@ from neurald.service.inference.models.silence import Silence
 from neurald.service.inference.models.worker_options import WorkerOptions
 from neurald.service.inference.worker.orders import (
     Cancel,
+    CutWindow,
     Explained,
     ExplainOrder,
     LoadFailure,
@@ -198,6 +199,12 @@ class ModelWorker:
         """Ends a run, if it is still under way."""
         with contextlib.suppress(OSError):
             socket_end.send(self._control, encode(Cancel(lane=lane, number=number)))
+
+    def cut_window(self, lane: int, window: int) -> None:
+        """Has the worker give the memory of a window back."""
+        if not self.has_ended:
+            with contextlib.suppress(OSError):
+                socket_end.send(self._control, encode(CutWindow(lane=lane, window=window)))
 
     def kill(self) -> None:
         """Ends the process and those that it started."""

@@ -80,8 +80,40 @@ class Zeros(Struct, frozen=True):
         """See `InputBytes.release`."""
 
 
+class RegionFile(Protocol):
+    """The file of a registered region, which may be referred to weakly.
+
+    Attributes:
+        descriptor: the descriptor of the file, open while the region is registered.
+        offset, size: the part of the file that is registered.
+    """
+
+    descriptor: int
+    offset: int
+    size: int
+
+    @property
+    def file(self) -> int:
+        """Tells the file from others."""
+
+    def check(self) -> None:
+        """Raises ServiceError if the file cannot be used any more."""
+
+
 class RegionPlace(Protocol):
-    """A part of a region, for later requests. It does not keep the region."""
+    """A part of a region, for later requests. It does not keep the region.
+
+    Attributes:
+        offset: the offset of the part in the region's file.
+        size: the size of the part.
+    """
+
+    offset: int
+    size: int
+
+    @property
+    def region(self) -> RegionFile:
+        """The region, which must be in use."""
 
     def part(self) -> "RegionPart | None":
         """Returns the part for another request; None if the region is not registered any more."""

@@ -15,8 +15,10 @@ from neurald.hal.errors import BadState, Cancelled, Error, ResultCode
 from neurald.hal.lanes import socket_end
 from neurald.hal.lanes.packets import (
     KEPT_ORDERS,
+    KEPT_WINDOWS,
     Answer,
     Arena,
+    LaneWindow,
     RingMemory,
     RunAnswer,
     RunFailure,
@@ -30,6 +32,7 @@ from neurald.hal.process.checked_thread import CheckedThread
 from neurald.hal.process.time_slices import AdaptiveSlices, short_time_slices
 from neurald.hal.records import DECODE_ERRORS
 from neurald.hal.rpc.transport.ring_end import RING_BYTES, WAKE, RingEnd, RingSide, Stamps
+from neurald.service.inference.mapping.guarded_copy import MappedRange, mapped_range
 from neurald.service.inference.worker.loaded_model import LoadedModel
 from neurald.service.inference.worker.native_lane import NativeLane
 from neurald.service.inference.worker.runner import Runner
@@ -53,6 +56,7 @@ class LaneServer:
         self._end = end
         self._model = model
         self._runner = Runner(model, is_trusted=is_trusted)
+        self._is_trusted = is_trusted
         self._spins = not is_trusted
         self._arena: SharedMemory | None = None
         self._ring: RingEnd | None = None
@@ -61,6 +65,8 @@ class LaneServer:
         self._slices = AdaptiveSlices()
         self._orders: dict[int, RunOrder] = {}
         self._told: dict[int, RunAnswer] = {}
+        #: The windows by their numbers, in the order of those.
+        self._windows: dict[int, MappedRange | None] = {}
         self._lock = threading.Lock()
         #: The number of the latest run, and of the one that Python has under way.
         self._latest = 0
@@ -101,6 +107,14 @@ class LaneServer:
             # The next run cannot begin meanwhile, which would be cancelled in place of this one.
             self._runner.cancel()
 
+    def cut_window(self, number: int) -> None:
+        """Gives the memory of a window's file back. Any thread may call it, also during a run."""
+        with self._lock:
+            window = self._windows.get(number)
+            if window is not None:
+                with contextlib.suppress(OSError):
+                    window.cut()
+
     def _serve(self) -> None:
         try:
             with short_time_slices():
@@ -114,9 +128,9 @@ class LaneServer:
             logger.exception("a lane failed")
         finally:
             self._end.close()
-            self._runner.forget_arena()
-            self._orders.clear()
-            self._told.clear()
+            self._forget_orders()
+            with self._lock:
+                self._windows.clear()
             if self._native is not None:
                 self._native.close()
             self._ring = self._native = None
@@ -184,8 +198,13 @@ class LaneServer:
                 self._ring.note_packet()
             order = decode_order(packet)
             if not isinstance(order, RunOrder):
-                if descriptor is None or order.size > _MAX_ARENA_BYTES:
-                    raise BadState("an arena or a ring has no memory, or is too large")
+                if descriptor is None:
+                    raise BadState("an arena, a ring or a window has no memory")
+                if isinstance(order, LaneWindow):
+                    self._open_window(order, descriptor)
+                    return True
+                if order.size > _MAX_ARENA_BYTES:
+                    raise BadState("an arena or a ring is too large")
                 received, descriptor = descriptor, None
                 self._take_over(order, received)
                 return True
@@ -212,12 +231,28 @@ class LaneServer:
             memory.close()  # only the mapping is needed
             self._native = NativeLane(self._model.native_lanes, self._ring, self._end, spins=self._spins)
             return
+        self._forget_orders()
+        self._arena = SharedMemory.received(descriptor, order.size, constant=False)
+
+    def _open_window(self, order: LaneWindow, descriptor: int) -> None:
+        """Maps a window; runs fail that use one that cannot be mapped."""
+        if not self._is_trusted:
+            raise BadState("a caller that is not trusted has given a window")
+        if len(self._windows) >= KEPT_WINDOWS:
+            self._forget_orders()
+            with self._lock:
+                del self._windows[next(iter(self._windows))]
+        window = mapped_range(descriptor, order.offset, order.size)
+        with self._lock:
+            self._windows[order.number] = window
+
+    def _forget_orders(self) -> None:
+        """Drops all that refers to the arena and to windows."""
         if self._native is not None:
             self._native.clear()
         self._runner.forget_arena()
         self._orders.clear()
         self._told.clear()
-        self._arena = SharedMemory.received(descriptor, order.size, constant=False)
 
     def _tell(self, slot: int, number: int, answer: Answer, memory: SharedMemory | None) -> None:
         """Sends an answer, and keeps it for runs with the same one."""
@@ -275,7 +310,8 @@ class LaneServer:
                 self._number = self._cancelled = None
 
     def _ran(self, order: RunOrder, arena: SharedMemory) -> tuple[RunAnswer, SharedMemory | None]:
-        return self._runner.run(order, arena.view())
+        windows = {number: window for number, window in self._windows.items() if window is not None}
+        return self._runner.run(order, arena.view(), windows)
 
 
 def _failure(number: int, error: Error) -> RunFailure:

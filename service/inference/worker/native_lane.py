@@ -105,7 +105,7 @@ class NativeLane:
             self._refused[slot] = bound, times
             return
         self._refused.pop(slot, None)
-        runs.add(slot, SUBMISSION.pack(slot), call, (), (), b"", bound)
+        runs.add(slot, SUBMISSION.pack(slot), call, (), bound.cut_notes, b"", bound)
 
     def forget(self, slot: int) -> None:
         """Stops native code from repeating the order of a slot."""

@@ -82,6 +82,18 @@ class Cancel(msgspec.Struct, frozen=True, array_like=True, tag="cancel"):
     number: int
 
 
+class CutWindow(msgspec.Struct, frozen=True, array_like=True, tag="cut"):
+    """Gives the memory of a lane's window back, since its client has unregistered it.
+
+    Attributes:
+        lane: the number of the lane.
+        window: the number of the window.
+    """
+
+    lane: int
+    window: int
+
+
 class ExplainOrder(msgspec.Struct, frozen=True, array_like=True, tag="explain"):
     """Asks for the document of the page that explains the model, in the attached file.
 
@@ -146,7 +158,7 @@ class ModelHealth(msgspec.Struct, frozen=True, array_like=True, tag="health"):
     reason: str = ""
 
 
-ControlOrder = LoadOrder | OpenLane | Cancel | Ping | ExplainOrder
+ControlOrder = LoadOrder | OpenLane | Cancel | CutWindow | Ping | ExplainOrder
 Report = ModelDescription | LoadFailure | ModelHealth | Explained
 
 encode: Final = msgspec.msgpack.Encoder().encode

@@ -23,6 +23,7 @@ from neurald.hal.records import DECODE_ERRORS
 from neurald.service.inference.worker.orders import (
     MAX_CONTROL_BYTES,
     Cancel,
+    CutWindow,
     Explained,
     ExplainOrder,
     LoadFailure,
@@ -128,6 +129,10 @@ class Worker:
             lane_server = self._lanes.get(order.lane)
             if lane_server is not None:
                 lane_server.cancel(order.number)
+        elif isinstance(order, CutWindow):
+            lane_server = self._lanes.get(order.lane)
+            if lane_server is not None:
+                lane_server.cut_window(order.window)
         elif isinstance(order, ExplainOrder) and descriptor is not None:
             lacking = _begin("neurald explain", self._explain, order, descriptor)
             if lacking:

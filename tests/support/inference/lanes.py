@@ -50,9 +50,15 @@ class Repeater:
         self.runs.note(answer)
         return answer
 
-    def run(self, *inputs: TensorAt, results_at: int = 1024) -> tuple[Answer, bool]:
+    def run(
+        self,
+        *inputs: TensorAt,
+        results_at: int = 1024,
+        results_end: int = 0,
+        results: tuple[TensorAt, ...] = (),
+    ) -> tuple[Answer, bool]:
         """Returns the answer of a run, and whether it came without a packet."""
-        if not self.runs.begin(inputs, results_at, (0,)):
+        if not self.runs.begin(inputs, results_at, (0,), results_end, results):
             return self.packet(), False
         ring = self.runs.ring
         if not ring.spin():

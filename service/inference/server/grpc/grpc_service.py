@@ -258,6 +258,8 @@ class V2Service:
                     call.finish(found + id_field)
                     return None
                 begun_run = found
+                if begun_run is not None:
+                    begun_run[1].id_field = id_field
         except Exception as error:
             _refuse(call, error)
             return None

@@ -3,8 +3,9 @@
 The region belongs to the client, who may truncate or change it at any time. So tensors are read
 from the file and written to it, which reports a short file. Large tensors of a region that is used
 again and again are copied through a mapping, by code that survives what the client does (see
-`guarded_copy`). Owner and size are checked at every use. A region that requests use when it is
-unregistered stays until the last of them has ended.
+`guarded_copy`), or used in place by workers (see `lane_windows`). Owner and size are checked at
+every use. A region that requests use when it is unregistered stays until the last of them has
+ended.
 
 Regions outlive a front end that dies, if their files are still there: clients that have not noticed
 go on. Others may register them again.
@@ -20,12 +21,12 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from neurald.service.inference.mapping.guarded_copy import CopyOutcome, MappedRange, mapped_range
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.regions import REGION
 from neurald.service.inference.protocol.tensors import Parameter, quoted, read_at
 from neurald.service.inference.repository.folders import open_beneath
 from neurald.service.inference.server.client_choices import RegionChoice
-from neurald.service.inference.server.regions.guarded_copy import CopyOutcome, MappedRange, mapped_range
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +57,7 @@ class _SharedFile:
         self.size = choice.size
         #: Whether a client has registered it with the front end before, and not since.
         self.is_former = False
-        self._descriptor = descriptor
+        self.descriptor = descriptor
         self._mapping: MappedRange | None = None
         #: How many large tensors come before it is mapped.
         self._copies_left = _UNMAPPED_COPIES
@@ -68,11 +69,16 @@ class _SharedFile:
 
     def __del__(self) -> None:
         with contextlib.suppress(OSError):
-            os.close(self._descriptor)
+            os.close(self.descriptor)
+
+    @property
+    def file(self) -> int:
+        """See `RegionFile.file`."""
+        return self.choice.file
 
     def check(self) -> None:
         """Raises ServiceError if the file has another owner by now, or is shorter than it was."""
-        status = os.fstat(self._descriptor)
+        status = os.fstat(self.descriptor)
         if status.st_uid != os.geteuid():
             raise _unusable(self.name, "it belongs to another user than the service")
         if status.st_size < self.offset + self.size:
@@ -87,7 +93,7 @@ class _SharedFile:
             mapping = self._mapping_for(target.nbytes)
             if mapping is not None and self._is_copied(mapping.read(target, offset)):
                 return
-            is_whole = read_at(self._descriptor, target, offset)
+            is_whole = read_at(self.descriptor, target, offset)
         except OSError as error:
             raise _unusable(self.name, error.strerror or "it cannot be read") from None
         if not is_whole:
@@ -108,7 +114,7 @@ class _SharedFile:
                 return
             done = 0
             while done < data.nbytes:
-                done += os.pwrite(self._descriptor, data[done:], offset + done)
+                done += os.pwrite(self.descriptor, data[done:], offset + done)
         except OSError as error:
             raise _unusable(self.name, error.strerror or "it cannot be written") from None
 
@@ -122,7 +128,7 @@ class _SharedFile:
                 self._copies_left -= 1
                 return None
             self._copies_left = _UNMAPPED_COPIES
-            mapping = self._mapping = mapped_range(self._descriptor, self.offset, self.size)
+            mapping = self._mapping = mapped_range(self.descriptor, self.offset, self.size)
         return mapping
 
     def _is_copied(self, outcome: CopyOutcome) -> bool:
@@ -138,25 +144,32 @@ class _SharedFile:
 class _Place:
     """Implements `RegionPlace`."""
 
-    __slots__ = ("_offset", "_region", "_regions", "_size")
+    __slots__ = ("_region", "_regions", "offset", "size")
 
     def __init__(self, regions: "SharedMemoryRegions", region: _SharedFile, offset: int, size: int) -> None:
         self._regions = regions
         self._region = weakref.ref(region)
         #: The offset in the file.
-        self._offset = offset
-        self._size = size
+        self.offset = offset
+        self.size = size
 
     def part(self) -> "_Part | None":
         """See `RegionPlace.part`."""
         region = self._region()
         if region is None or not self._regions.has(region):
             return None
-        return _Part(self._regions, region, self._offset, self._size)
+        return _Part(self._regions, region, self.offset, self.size)
 
     def is_beside(self, other: object) -> bool:
         """See `RegionPlace.is_beside`."""
         return isinstance(other, _Place) and other._region is self._region
+
+    @property
+    def region(self) -> _SharedFile:
+        """See `RegionPlace.region`."""
+        region = self._region()
+        assert region is not None  # noqa: S101 - the table keeps a region that is in use
+        return region
 
     def use(self) -> bool:
         """See `RegionPlace.use`."""
@@ -169,21 +182,15 @@ class _Place:
 
     def release(self) -> None:
         """See `RegionPlace.release`."""
-        region = self._region()
-        assert region is not None  # noqa: S101 - the table keeps a region that is in use
-        self._regions.end_use(region)
+        self._regions.end_use(self.region)
 
     def copy_into(self, target: memoryview) -> None:
         """See `RegionPlace.copy_into`."""
-        region = self._region()
-        assert region is not None  # noqa: S101 - the table keeps a region that is in use
-        region.copy_into(target, self._offset)
+        self.region.copy_into(target, self.offset)
 
     def write(self, data: memoryview, name: str) -> None:
         """See `RegionPlace.write`."""
-        region = self._region()
-        assert region is not None  # noqa: S101 - the table keeps a region that is in use
-        region.write(data, self._offset, self._size, name)
+        self.region.write(data, self.offset, self.size, name)
 
 
 class _Part:

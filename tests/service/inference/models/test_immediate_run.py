@@ -20,6 +20,7 @@ from neurald.service.inference.models.instance import ModelInstance, run_error
 from neurald.service.inference.models.job import InferenceJob, JobInput
 from neurald.service.inference.models.known_run import BegunRun
 from neurald.service.inference.models.lane import ServedLane
+from neurald.service.inference.models.lane_windows import InPlace
 from neurald.service.inference.models.statistics import Statistics
 from neurald.service.inference.models.worker_options import WorkerOptions
 from neurald.service.inference.models.worker_pool import WorkerPool
@@ -300,6 +301,48 @@ def test_a_run_that_was_begun_before_goes_on(is_killed: bool) -> None:
                 assert results == [_LONG]
             await model.reached(lambda: model.instance.is_ready)
             assert await model.run(7) == (7, None)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("is_in_vain", [False, True])
+def test_a_run_in_place_that_takes_longer(is_in_vain: bool) -> None:
+    """It is answered as before, or run again with copies."""
+
+    async def run() -> None:
+        async with counting() as model:
+            await model.run(1)
+            job = model.job(_LONG)
+            lane = model.instance.lend_lane()
+            assert lane is not None
+            batch = model.instance.write(lane, job)
+            with pytest.raises(TimeoutError) as caught:
+                await asyncio.to_thread(lane.run, batch.inputs, batch.results_at, batch.wanted, 0.0)
+            known: Any = SimpleNamespace(
+                inputs=batch.inputs,
+                results_at=batch.results_at,
+                wanted=batch.wanted,
+                rows=1,
+                answer=b"as before",
+                is_written=lambda *_: not is_in_vain,
+                is_in_vain=lambda *_: is_in_vain,
+            )
+            begun = BegunRun(
+                known=known,
+                instance=model.instance,
+                lane=lane,
+                queued_ns=1,
+                begun_ns=2,
+                outcome=caught.value,
+                in_place=InPlace(inputs=(), results=(), results_end=0, windows=0),
+                id_field=b"!",
+            )
+            noted: list[object] = []
+            job.note_result = lambda *given: noted.append(given[3])
+            immediate = ImmediateRun(model.instance, lane, job, lambda: None, 0.0, begun)
+            assert await asyncio.to_thread(immediate.run, model.will_wait) is None
+            assert model.ended == [(_LONG if is_in_vain else b"as before!", None)]
+            assert noted == ([_LONG] if is_in_vain else [])
 
     asyncio.run(run())
 

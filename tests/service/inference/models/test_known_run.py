@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
+from neurald.hal.errors import ResultCode
 from neurald.hal.lanes.packets import Receipt, RunAnswer, RunFailure, TensorAt
 from neurald.service.inference.models.batch import Batch
 from neurald.service.inference.models.known_run import BegunRun, KnownRun, known_run
+from neurald.service.inference.models.lane_windows import InPlace
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.tensors import InferenceRequest, WantedOutput
 
@@ -21,7 +23,9 @@ class Place:
     """A part of a region with four bytes."""
 
     def __init__(self, region: str = "a", *, error: Exception | None = None, is_there: bool = True) -> None:
-        self.region = region
+        self.name = region
+        #: What the check of the region raises, the first time and later.
+        self.checks: list[Exception | None] = []
         self.error = error
         self.is_there = is_there
         self.uses = 0
@@ -31,8 +35,17 @@ class Place:
     def place(self) -> "Place":
         return self
 
+    @property
+    def region(self) -> "Place":
+        return self
+
+    def check(self) -> None:
+        error = self.checks.pop(0) if self.checks else None
+        if error is not None:
+            raise error
+
     def is_beside(self, other: "Place") -> bool:
-        return other.region == self.region
+        return other.name == self.name
 
     def use(self) -> bool:
         self.uses += self.is_there
@@ -53,24 +66,53 @@ class Place:
         self.content = bytes(data)
 
 
+class Windows:
+    """Notes what becomes of requests that are run in place."""
+
+    def __init__(self, found: InPlace | None) -> None:
+        self.found = found
+        self.notes: list[str] = []
+
+    def in_place(self, request: KnownRun) -> InPlace | None:
+        return self.found
+
+    def refuse(self, request: KnownRun) -> None:
+        self.notes.append("refuse")
+
+    def renew(self, request: KnownRun) -> None:
+        self.notes.append("renew")
+
+
 class Lane:
     """Runs a model that turns its input round."""
 
-    def __init__(self, outcome: Any = ANSWER, *, is_gone: bool = False) -> None:
+    def __init__(
+        self,
+        outcome: Any = ANSWER,
+        *,
+        is_gone: bool = False,
+        in_place: InPlace | None = None,
+        is_cut: bool = False,
+    ) -> None:
         self.outcome = outcome
         self.is_gone = is_gone
+        self.windows = Windows(in_place)
+        self.is_cut = is_cut
         self.runs = 0
-        self.memory = memoryview(bytearray(128))
+        self.memory = memoryview(bytearray(136))
 
     def arena(self, size: int) -> memoryview:
         if self.is_gone:
             raise ConnectionResetError
-        assert size == 128
+        assert size == (128 if self.windows.found is None else 136)
         return self.memory
 
-    def run(self, inputs: Any, results_at: int, wanted: Any, end_s: float) -> Any:
-        assert (inputs, results_at, wanted) == ((INPUT,), 64, (0,))
+    def run(self, inputs: Any, results_at: int, wanted: Any, end_s: float, in_place: Any) -> Any:
+        assert (results_at, wanted) == (64, (0,))
+        assert in_place is self.windows.found
+        assert inputs == ((INPUT,) if in_place is None else in_place.inputs)
         self.runs += 1
+        self.memory[128:] = self.is_cut.to_bytes(8, "little")
         self.memory[64:68] = bytes(self.memory[:4])[::-1]
         if isinstance(self.outcome, Exception):
             raise self.outcome
@@ -181,3 +223,72 @@ def test_requests_with_more_than_tensors_in_regions_are_not_run_so() -> None:
     assert noted(Place(), request_of(())) is None
     assert noted(Place(), request_of((WantedOutput(name="y"),))) is None
     assert noted(Place(), request_of((WantedOutput(name="y", region=region, classes=1),))) is None
+
+
+IN_WINDOW = InPlace(
+    inputs=(TensorAt("int8", (4,), 0, 4, 1),),
+    results=(TensorAt("int8", (4,), 8, 4, 1),),
+    results_end=128,
+    windows=1,
+)
+PLACED = RunAnswer(1, IN_WINDOW.results, 0, ANSWER.receipt)
+
+
+def test_a_request_runs_in_place() -> None:
+    """Nothing is copied, and the worker says where the outputs are."""
+    source, target, instance = Place(error=REFUSED), Place("b", error=REFUSED), Instance()
+    again, lane = known(source, target), Lane(PLACED, in_place=IN_WINDOW)
+    assert run(again, lane, instance) == b"answer"
+    assert instance.counted == ["trace"]
+    assert not lane.windows.notes
+
+
+def test_outputs_of_a_run_in_place_may_be_in_the_arena() -> None:
+    target, instance = Place("b"), Instance()
+    lane = Lane(ANSWER, in_place=IN_WINDOW)
+    lane.memory[:4] = b"efgh"
+    assert run(known(Place(error=REFUSED), target), lane, instance) == b"answer"
+    assert target.content == b"hgfe"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "is_cut", "checks", "note"),
+    [
+        (RunFailure(1, ResultCode.BAD_STATE, "no window"), False, [], "refuse"),
+        (PLACED, True, [], "renew"),
+        (ANSWER, True, [], "renew"),
+        (PLACED, False, [None, REFUSED], "renew"),
+    ],
+)
+def test_runs_in_place_that_are_in_vain(outcome: Any, is_cut: bool, checks: Any, note: str) -> None:
+    """Such a request is run with copies, as if nothing had been done."""
+    source, instance = Place(), Instance()
+    source.checks = checks
+    lane = Lane(outcome, in_place=IN_WINDOW, is_cut=is_cut)
+    assert run(known(source, Place("b")), lane, instance) is None
+    assert lane.runs == 1
+    assert lane.windows.notes == [note]
+    assert not instance.counted
+
+
+def test_regions_are_checked_before_a_run_in_place() -> None:
+    source = Place()
+    source.checks = [REFUSED]
+    lane = Lane(PLACED, in_place=IN_WINDOW)
+    assert run(known(source, Place("b")), lane, Instance()) is None
+    assert not lane.runs
+
+
+@pytest.mark.parametrize("outcome", [TimeoutError(), RunFailure(1, ResultCode.OP_FAILED, "no")])
+def test_runs_in_place_that_end_otherwise_are_passed_on(outcome: Any) -> None:
+    lane = Lane(outcome, in_place=IN_WINDOW)
+    begun = run(known(Place(), Place("b")), lane, Instance())
+    assert isinstance(begun, BegunRun)
+    begun.id_field = b"!"
+    assert begun.result(PLACED, lane.memory) == b"answer!"
+    lane.memory[128] = 1
+    assert begun.result(PLACED, lane.memory) is None
+    assert begun.is_in_vain(PLACED, lane.memory)
+    failure = RunFailure(1, ResultCode.OP_FAILED, "no")
+    assert begun.result(failure, lane.memory) is None
+    assert not begun.is_in_vain(failure, lane.memory)

@@ -36,7 +36,7 @@ class Worker:
     def __init__(self) -> None:
         mine, theirs = socket_end.pair()
         self.end = theirs
-        self.lane = ServedLane(mine, 1, lambda _: None)
+        self.lane = ServedLane(mine, 1, lambda _: None, lambda _: None)
         memory = self._received(RingMemory)
         self.ring = RingEnd(memory, theirs, RingSide.DAEMON)
 

@@ -195,6 +195,9 @@ class FakeWorker:
         self.lanes.append(theirs)
         return mine, len(self.lanes)
 
+    def cut_window(self, lane: int, window: int) -> None:
+        raise AssertionError("no lane has windows")
+
     def kill(self) -> None:
         self.has_ended = True
         for lane in self.lanes:

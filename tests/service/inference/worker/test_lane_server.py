@@ -202,22 +202,22 @@ def test_arenas_that_could_shrink_end_the_lane(caller: Caller) -> None:
 
 @pytest.mark.parametrize("is_trusted", [True, False])
 def test_repeated_runs_need_no_packets(same: LoadedModel, is_trusted: bool) -> None:
-    caller = Repeater(same, is_trusted=is_trusted)
+    caller = Repeater(same, is_trusted=is_trusted, arena_bytes=8192)
     values = np.frombuffer(caller.arena.view(), np.int32)
     places = [TensorAt(kind="int32", shape=(1, 4), offset=64 * n, size=16) for n in range(KEPT_ORDERS + 2)]
-    seen = []
-    for number in range(30):
+    seen, others = [], 2 * KEPT_ORDERS + 2
+    for number in range(others + 12):
         # The two last places are used in turn, and each of the others once or twice.
-        place = places[number % len(places)] if number < 18 else places[-1 - number % 2]
+        place = places[number % len(places)] if number < others else places[-1 - number % 2]
         values[place.offset // 4 :][:4] = np.arange(4) + number
-        answer, is_repeated = caller.run(place, results_at=2048)
+        answer, is_repeated = caller.run(place, results_at=4096)
         seen.append(is_repeated)
         assert isinstance(answer, RunAnswer)
         assert answer.outputs[0].in_arena(caller.arena.view()).tolist() == list(range(number, number + 4))
         assert answer.receipt.devices == ("cpu",)
-    assert not any(seen[:10])
-    assert all(seen[20:])
-    caller.replace_arena(8192)
+    assert not any(seen[: len(places)])
+    assert all(seen[others + 2 :])
+    caller.replace_arena(16384)
     np.frombuffer(caller.arena.view(), np.int32)[:4] = 9
     answer, is_repeated = caller.run(X)
     assert not is_repeated

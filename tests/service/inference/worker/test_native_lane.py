@@ -1,5 +1,10 @@
 """Runs of lanes that native code serves."""
 
+import mmap
+import os
+from pathlib import Path
+
+import msgspec
 import numpy as np
 import pytest
 from support.inference import zoo
@@ -7,9 +12,11 @@ from support.inference.lanes import Repeater
 from support.inference.loading import load
 from support.waiting import wait_until
 
+from neurald.hal.errors import ResultCode
 from neurald.hal.execution.native_serving import NativeCall
-from neurald.hal.lanes.packets import RunAnswer, RunFailure, TensorAt
+from neurald.hal.lanes.packets import KEPT_WINDOWS, LaneWindow, RunAnswer, RunFailure, TensorAt, encode
 from neurald.hal.rpc.transport.ring_end import STORES_IN_ORDER
+from neurald.service.inference.mapping.guarded_copy import MappedRange
 from neurald.service.inference.worker.loaded_model import LoadedModel
 from neurald.service.inference.worker.runner import BoundRun
 
@@ -53,6 +60,156 @@ def test_repeated_runs_are_served_by_native_code(same: LoadedModel, is_trusted: 
     # The first run of each order came as a packet, and Python repeated it the first time.
     assert executions(same) == 8
     caller.end.close()
+
+
+_PAGE = mmap.PAGESIZE
+_IN = TensorAt(kind="int32", shape=(1, 4), offset=0, size=16, window=1)
+_OUT = TensorAt(kind="int32", shape=(4,), offset=_PAGE, size=16, window=1)
+#: Where runs with windows tell whether those are cut.
+_NOTES = 2048
+
+
+class WindowCaller(Repeater):
+    """A caller that the worker trusts, with a window on a file of two pages."""
+
+    def __init__(self, model: LoadedModel, *, is_trusted: bool = True) -> None:
+        super().__init__(model, is_trusted=is_trusted)
+        self.name = f"region {id(self)}"
+        self.file = os.memfd_create(self.name)
+        os.truncate(self.file, 2 * _PAGE)
+        self.open(1)
+
+    def open(self, number: int, size: int = 2 * _PAGE) -> None:
+        self.runs.send_packet(encode(LaneWindow(number=number, offset=0, size=size)), self.file)
+
+    def close(self) -> None:
+        self.end.close()
+        os.close(self.file)
+
+    def run_in_place(self) -> tuple[RunAnswer | RunFailure, bool]:
+        self.arena.view()[_NOTES : _NOTES + 8] = bytes([9]) * 8
+        return self.run(_IN, results_end=_NOTES, results=(_OUT,))
+
+    @property
+    def mappings(self) -> int:
+        """The number of mappings of the file."""
+        return Path("/proc/self/maps").read_text().count(self.name)
+
+    @property
+    def note(self) -> int:
+        """The note of the worker about its window."""
+        return int.from_bytes(self.arena.view()[_NOTES : _NOTES + 8], "little")
+
+
+@pytest.fixture
+def tolerates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model's code tolerates that inputs change, as optimised code does."""
+    monkeypatch.setattr(LoadedModel, "tolerates_changing_inputs", property(lambda _: True))
+
+
+@pytest.mark.usefixtures("tolerates")
+def test_windows_are_used_in_place(same: LoadedModel) -> None:
+    """Native code repeats such a run, and Python does once pages are lost, with the same note."""
+    caller = WindowCaller(same)
+    for number in range(5):
+        values = np.arange(4, dtype=np.int32) + number
+        os.pwrite(caller.file, values.tobytes(), 0)
+        answer, _ = caller.run_in_place()
+        assert isinstance(answer, RunAnswer)
+        assert answer.outputs == (_OUT,)
+        assert os.pread(caller.file, 16, _PAGE) == values.tobytes()
+        assert caller.note == 0
+    assert executions(same) == 3
+    os.truncate(caller.file, _PAGE)
+    answer, _ = caller.run_in_place()
+    assert isinstance(answer, RunAnswer)
+    assert caller.note == 1
+    assert executions(same) == 4
+    os.truncate(caller.file, 2 * _PAGE)
+    # What was cut stays so. Another window on the file is whole.
+    caller.run_in_place()
+    assert caller.note == 1
+    caller.open(2)
+    place = msgspec.structs.replace(_IN, window=2)
+    answer, _ = caller.run(place, results_end=_NOTES, results=(msgspec.structs.replace(_OUT, window=2),))
+    assert isinstance(answer, RunAnswer)
+    assert caller.note == 0
+    caller.close()
+
+
+@pytest.mark.usefixtures("tolerates")
+def test_a_window_gives_its_memory_back(same: LoadedModel) -> None:
+    caller = WindowCaller(same)
+    for _ in range(4):
+        caller.run_in_place()
+    assert caller.mappings == 1
+    caller.server.cut_window(1)
+    caller.server.cut_window(2)  # which does not exist
+    assert not caller.mappings
+    caller.run_in_place()
+    assert caller.note == 1
+    caller.close()
+
+
+@pytest.mark.usefixtures("tolerates")
+def test_the_oldest_window_is_closed(same: LoadedModel) -> None:
+    caller = WindowCaller(same)
+    assert isinstance(caller.run_in_place()[0], RunAnswer)
+    for number in range(2, KEPT_WINDOWS + 2):
+        caller.open(number)
+    caller.runs.forget()
+    answer, _ = caller.run_in_place()
+    assert isinstance(answer, RunFailure)
+    assert answer.code == ResultCode.BAD_STATE
+    assert caller.mappings == KEPT_WINDOWS
+    caller.close()
+    wait_until(lambda: not caller.mappings)
+
+
+def test_inputs_in_windows_are_copied_for_code_that_does_not_tolerate_changes(
+    same: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Outputs are in the arena then."""
+    monkeypatch.setattr(LoadedModel, "tolerates_changing_inputs", property(lambda _: False))
+    caller = WindowCaller(same)
+    for number in range(4):
+        values = np.arange(4, dtype=np.int32) + number
+        os.pwrite(caller.file, values.tobytes(), 0)
+        answer, _ = caller.run_in_place()
+        assert isinstance(answer, RunAnswer)
+        (output,) = answer.outputs
+        assert output.window == 0
+        assert output.in_arena(caller.arena.view()).tobytes() == values.tobytes()
+        assert caller.note == 0
+    assert executions(same) == 0
+    caller.close()
+
+
+@pytest.mark.usefixtures("tolerates")
+def test_windows_that_cannot_be_used(same: LoadedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    caller = WindowCaller(same)
+    caller.open(2, size=1 << 60)
+    place = msgspec.structs.replace(_IN, window=2)
+    answer, _ = caller.run(place, results_end=_NOTES)
+    assert isinstance(answer, RunFailure)
+    assert (answer.code, answer.message) == (ResultCode.BAD_STATE, "the window 2 is not mapped")
+    for offset, code in ((2 * _PAGE, ResultCode.BAD_DATA), (-16, ResultCode.BAD_DATA)):
+        outside = msgspec.structs.replace(_IN, offset=offset)
+        answer, _ = caller.run(outside, results_end=_NOTES)
+        assert isinstance(answer, RunFailure)
+        assert answer.code == code
+    answer, _ = caller.run(_IN, results_end=4096)
+    assert isinstance(answer, RunFailure), "there is no room for the note"
+    answer, _ = caller.run(_IN, results_end=_NOTES, results=(_OUT, _OUT))
+    assert isinstance(answer, RunFailure)
+    monkeypatch.setattr(MappedRange, "is_guarded", property(lambda _: False))
+    answer, _ = caller.run(_IN, results_end=_NOTES, results_at=512)
+    assert isinstance(answer, RunFailure)
+    assert answer.message == "another handler of SIGBUS is installed"
+    caller.close()
+    stranger = WindowCaller(same, is_trusted=False)
+    assert stranger.is_cut()
+    os.close(stranger.file)
 
 
 def test_python_and_native_code_count_the_same_runs(same: LoadedModel) -> None:

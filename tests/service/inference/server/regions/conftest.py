@@ -2,7 +2,7 @@
 
 import pytest
 
-from neurald.service.inference.server.regions import guarded_copy
+from neurald.service.inference.mapping import guarded_copy
 
 
 @pytest.fixture(autouse=True)

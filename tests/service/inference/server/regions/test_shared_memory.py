@@ -1,5 +1,6 @@
 """Tensors in system shared memory, whose owner may do anything with it at any time."""
 
+import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -10,11 +11,13 @@ import numpy as np
 import pytest
 from support.inference import zoo
 from support.inference.serving import Serving
+from support.waiting import wait_until
 
+from neurald.service.inference.mapping.guarded_copy import CopyOutcome, MappedRange
+from neurald.service.inference.models import lane_windows
 from neurald.service.inference.protocol.errors import ServiceError
 from neurald.service.inference.protocol.tensors import Parameter
 from neurald.service.inference.server.regions import shared_memory
-from neurald.service.inference.server.regions.guarded_copy import CopyOutcome, MappedRange
 from neurald.service.inference.server.regions.shared_memory import DIRECTORY, SharedMemoryRegions
 
 grpc = pytest.importorskip("tritonclient.grpc", reason="the group test is not installed")
@@ -319,6 +322,46 @@ def test_large_regions_are_truncated_under_load(key: str, tmp_path: Path) -> Non
         assert outcomes <= {"answer", "error"}
         client.infer("large", [tensor], outputs=[output])
         assert serving.process.poll() is None
+
+
+def test_large_requests_that_come_again_are_run_in_place(key: str, tmp_path: Path) -> None:
+    """The worker maps the region until it is unregistered, and reads what is in it each time."""
+    elements = 1 << 16
+    zoo.write_plain(tmp_path, "large", zoo.reshaping("FLOAT32", elements))
+    size = 4 * elements
+    handle = memory.create_shared_memory_region("region", key, 3 * size)
+    with (
+        Serving(tmp_path, allow_client_shm=True) as serving,
+        grpc.InferenceServerClient(serving.wait_ready().grpc) as client,
+    ):
+        client.register_system_shared_memory("region", key, 3 * size)
+        client.register_system_shared_memory("same region", key, 3 * size)
+        tensor, output = grpc.InferInput("x", [1, elements], "FP32"), grpc.InferRequestedOutput("y")
+        # The last output overlaps the input, by another name of the region.
+        for region, offset in (("region", size), ("region", 2 * size), ("same region", size // 2)):
+            tensor.set_shared_memory("region", size)
+            output.set_shared_memory(region, size, offset)
+            for number in range(3 * lane_windows._COPIED_RUNS):
+                values = np.arange(elements, dtype=np.float32) + number
+                memory.set_shared_memory_region(handle, [values])
+                client.infer("large", [tensor], outputs=[output], request_id=str(number))
+                found = memory.get_contents_as_numpy(handle, np.float32, [elements], offset=offset)
+                assert np.array_equal(found, values)
+        assert pids_with(key)
+        client.unregister_system_shared_memory()
+        wait_until(lambda: not pids_with(key))
+    memory.destroy_shared_memory_region(handle)
+
+
+def pids_with(key: str) -> list[int]:
+    """Returns other processes that have mapped a region."""
+    found: list[int] = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal() and int(folder.name) != os.getpid():
+            with contextlib.suppress(OSError):
+                if key in Path(folder, "maps").read_text():
+                    found.append(int(folder.name))
+    return found
 
 
 @pytest.mark.parametrize("name", ["/..", "/a/b", "../etc/passwd", "", "/", "/" + "a" * 300, "/missing"])

@@ -19,8 +19,8 @@ from neurald.drivers.cpu.target.processor import MACHINE
 from neurald.drivers.cpu.target.target import host_target
 from neurald.drivers.settings import Settings
 from neurald.hal.digests import DIGEST_BYTES, digest_of
-from neurald.service.inference.server.regions import guarded_copy as subject
-from neurald.service.inference.server.regions.guarded_copy import (
+from neurald.service.inference.mapping import guarded_copy as subject
+from neurald.service.inference.mapping.guarded_copy import (
     FILES,
     FUNCTIONS,
     GUARD,
@@ -90,6 +90,34 @@ def test_a_truncated_file_is_noted(file: int) -> None:
     assert mapped(file).read(target, 0) is CopyOutcome.COPIED
 
 
+def test_the_memory_of_a_range_is_used_as_it_is(file: int) -> None:
+    content = os.pread(file, SIZE, 0)
+    part = mapped(file, 5, SIZE - 5)
+    view, note = part.memory, part.cut_note
+    assert view == content[5:]
+    view[:3] = b"abc"
+    assert os.pread(file, 3, 5) == b"abc"
+    assert part.is_guarded
+    assert not any(note)
+    os.truncate(file, 2 * PAGE)
+    assert view[-1] == 0
+    assert bytes(note) == (1).to_bytes(8, "little")
+    # The memory keeps the range.
+    del part
+    assert bytes(view[:3]) == b"abc"
+
+
+def test_a_range_gives_its_file_back(file: int) -> None:
+    part = mapped(file, 5, SIZE - 5)
+    view = part.memory
+    part.cut()
+    assert any(part.cut_note)
+    assert not any(view)
+    assert "/memfd:region" not in Path("/proc/self/maps").read_text()
+    view[:] = bytes([7]) * len(view)
+    assert os.pread(file, SIZE, 0) != bytes(5) + bytes(view)
+
+
 def test_memory_that_a_range_leaves_is_unmapped(file: int) -> None:
     def count() -> int:
         return Path("/proc/self/maps").read_text().count("/memfd:region")
@@ -145,7 +173,7 @@ def test_threads_copy_while_the_file_is_truncated(file: int) -> None:
 #: Maps a file, and then touches a page beyond the end of a mapping that is not guarded.
 _FAULT = """
 import ctypes, faulthandler, mmap, os, signal, sys
-from neurald.service.inference.server.regions.guarded_copy import mapped_range, CopyOutcome
+from neurald.service.inference.mapping.guarded_copy import mapped_range, CopyOutcome
 {before}
 file = os.memfd_create("region")
 os.truncate(file, 65536)
@@ -207,7 +235,7 @@ def test_nothing_is_copied_once_another_handler_is_installed(install: str) -> No
 
 def test_a_handler_for_one_signal_is_called_once() -> None:
     before = """
-from neurald.service.inference.server.regions.guarded_copy import _SA_RESETHAND, _Action
+from neurald.service.inference.mapping.guarded_copy import _SA_RESETHAND, _Action
 noted = ctypes.CFUNCTYPE(None, ctypes.c_int)(lambda number: print("noted", flush=True))
 once = _Action(handler=ctypes.cast(noted, ctypes.c_void_p).value, flags=_SA_RESETHAND)
 ctypes.CDLL(None).sigaction(int(signal.SIGBUS), ctypes.byref(once), None)

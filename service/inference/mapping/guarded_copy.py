@@ -10,6 +10,9 @@ here is passed on to the handler that was there before; one that is for a single
 place of this one again. One that is installed later is left alone:
 each copy examines whether the handler here is still in place, and nothing is copied if it is not.
 
+Code that cannot ask before each access, such as kernels of a model, may use the memory of a range
+as it is, and looks at the note afterwards.
+
 Layout of the memory of the handler, in 64-bit words, since machine code in an image has no
 variables:
 
@@ -27,12 +30,14 @@ from enum import IntEnum
 from functools import cache
 from typing import Any, Final
 
+import numpy as np
+
 from neurald.drivers.cpu.native.objects.image import LoadedImage, decoded
 from neurald.drivers.cpu.target.processor import MACHINE
 from neurald.hal.digests import DIGEST_BYTES
 from neurald.hal.errors import Error
 from neurald.hal.memory.private_memory import buffer_address
-from neurald.hal.process.memory.mappings import map_anonymous, map_memory, unmap_memory
+from neurald.hal.process.memory.mappings import MAP_FIXED, map_anonymous, map_memory, unmap_memory
 
 #: Lie beside this module, by architecture: the digest of the text, and an image.
 FILES: Final = {machine: f"guarded_copy.{machine}.image" for machine in ("x86_64", "aarch64")}
@@ -90,7 +95,7 @@ class MappedRange:
 
     def __init__(self, handler: "BusErrorHandler", descriptor: int, offset: int, size: int) -> None:
         self._handler = handler
-        before = offset % mmap.PAGESIZE
+        before = self._before = offset % mmap.PAGESIZE
         self._offset = offset - before
         self._size = before + size
         self._slot = handler.take_slot()
@@ -117,6 +122,38 @@ class MappedRange:
             unmap_memory(self._start, self._size)
             self._handler.give_slot(self._slot)
 
+    @property
+    def memory(self) -> memoryview:
+        """The range. It is mapped for as long as anybody refers to this."""
+        exposed = _Exposed(self, self._start + self._before, self._size - self._before)
+        array: np.ndarray[Any, np.dtype[np.uint8]] = np.asarray(exposed)
+        return array.data
+
+    @property
+    def cut_note(self) -> "np.ndarray[Any, np.dtype[np.uint8]]":
+        """The bytes of the note whether the range was cut, a number of 64 bits."""
+        return np.frombuffer(memoryview(self._slot).cast("B"), np.uint8)[_Slot.is_cut.offset :]
+
+    @property
+    def is_guarded(self) -> bool:
+        """True if the handler is still in place."""
+        return self._copy(self._start, self._start, 0) is not CopyOutcome.UNGUARDED
+
+    def cut(self) -> None:
+        """Puts memory of this process in the place of the file.
+
+        Any thread may call it, also while others use the range.
+        """
+        map_memory(
+            self._start,
+            self._size,
+            mmap.PROT_READ | mmap.PROT_WRITE,
+            mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_FIXED,
+            -1,
+            0,
+        )
+        self._slot.is_cut = 1
+
     def read(self, target: memoryview, offset: int) -> CopyOutcome:
         """Copies bytes from an offset in the file."""
         return self._copy(buffer_address(target), self._place(offset, target.nbytes), target.nbytes)
@@ -133,6 +170,19 @@ class MappedRange:
 
     def _copy(self, target: int, source: int, size: int) -> CopyOutcome:
         return CopyOutcome(self._handler.copy(target, source, size, ctypes.addressof(self._slot)))
+
+
+class _Exposed:
+    """Memory of a range, which keeps the range."""
+
+    def __init__(self, owner: MappedRange, address: int, size: int) -> None:
+        self._owner = owner
+        self.__array_interface__ = {
+            "data": (address, False),
+            "shape": (size,),
+            "typestr": "|u1",
+            "version": 3,
+        }
 
 
 class BusErrorHandler:

@@ -1,0 +1,1 @@
+"""Files of clients, mapped so that a process survives their truncation."""
