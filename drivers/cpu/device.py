@@ -1,7 +1,6 @@
 """CPU device: the fallback for all others, and the baseline of performance figures."""
 
 import os
-import time
 from collections.abc import Sequence
 from functools import cached_property
 from types import MappingProxyType
@@ -25,13 +24,13 @@ from neurald.hal.device import (
     Performance,
     PrepareOptions,
     Verdict,
+    require_supported,
 )
-from neurald.hal.errors import BadData, MissedDeadlineTransient
+from neurald.hal.errors import BadData
 from neurald.hal.lazy_numpy import numpy_version
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.graph import Operand
 from neurald.hal.model.model import Model
-from neurald.hal.model.numbering import first_few
 from neurald.hal.model.types import DeviceType, FeatureLevel, OperandType
 from neurald.hal.records import replace
 
@@ -150,9 +149,7 @@ class CpuDevice(OpenDevice):
         Models with unspecified dimensions are compiled by executions.
         """
         options.require_time()
-        refused = [verdict.reason for verdict in self.supported_operations(model) if not verdict.ok]
-        if refused:
-            raise BadData(f"cpu: {first_few(refused)}")
+        require_supported(self, model)
         if not self.compiles:
             from neurald.hal.execution.reference_model import ReferenceModel
 
@@ -164,8 +161,7 @@ class CpuDevice(OpenDevice):
         threads = self._threads(options)
         requested = RequestedPreparation(self, self._target, lambda: self.first_tier, lasting, threads)
         prepared = requested.prepare(model, options.first_tier)
-        if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
-            raise MissedDeadlineTransient("the deadline passed while the model was prepared")
+        options.require_wanted("while the model was prepared")
         return prepared
 
     @cached_property

@@ -13,7 +13,7 @@ from neurald.drivers.cpu.native.sizing.sized_executables import SizedExecutables
 from neurald.drivers.cpu.open_artifact import write_open_artifact
 from neurald.drivers.cpu.parts.native_segment import whole_steps
 from neurald.drivers.cpu.parts.partly_compiled_model import PartlyCompiledModel, has_string_ports
-from neurald.drivers.cpu.prepared_model import address_of, require_time
+from neurald.drivers.cpu.prepared_model import address_of
 from neurald.drivers.cpu.target.open_executable import OpenExecutable
 from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult, OutputShape
 from neurald.hal.errors import BadData
@@ -92,7 +92,7 @@ class CpuOpenModel:
         sized = self._sized
         if sized is None or self._has_strings or self._opened.template.bounded or options.measure:
             return None
-        require_time(options)
+        options.require_start()
         try:
             sizes = sized.sizes(shapes)
         except BadData:

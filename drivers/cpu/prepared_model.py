@@ -87,7 +87,7 @@ class CpuPreparedModel(InProcessModel):
     def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
         """See `PreparedModel.execute`. Deadlines and cancellation also interrupt long kernels."""
         started = time.monotonic_ns() if options.measure else 0
-        require_time(options)
+        options.require_start()
         deadline_s, cancellation = options.deadline_s, options.cancellation
         known = self._bindings.get(id(request))
         if known is not None and known[0]() is request:
@@ -230,18 +230,6 @@ def timed(result: ExecutionResult, started_ns: int, asked_ns: int, launched_ns: 
             queued_ns=queued_ns,
         ),
     )
-
-
-def require_time(options: ExecuteOptions) -> None:
-    """Raises an error if an execution is late or cancelled before it starts.
-
-    Raises:
-        MissedDeadlinePersistent: its deadline has passed.
-        Cancelled: it was cancelled.
-    """
-    options.require_time()
-    if options.cancellation is not None:
-        options.cancellation.require_not_cancelled("before it began")
 
 
 def address_of(request: Request, argument: Argument, size_bytes: int) -> int:

@@ -57,6 +57,7 @@ from neurald.hal.device import (
     OpenDevice,
     PrepareOptions,
     Verdict,
+    require_supported,
 )
 from neurald.hal.errors import (
     BadData,
@@ -68,7 +69,6 @@ from neurald.hal.errors import (
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.graph import Operand
 from neurald.hal.model.model import Model
-from neurald.hal.model.numbering import first_few
 from neurald.hal.model.types import DeviceType, FeatureLevel
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.records import replace
@@ -218,9 +218,7 @@ class OpenClDevice(OpenDevice):
         frequent.
         """
         options.require_time()
-        refused = [verdict.reason for verdict in self.supported_operations(model) if not verdict.ok]
-        if refused:
-            raise BadData(f"{self.name}: {first_few(refused)}")
+        require_supported(self, model)
         if not is_specified(model):
             prepare = partial(self._variant, options)
             return SpecializingModel(

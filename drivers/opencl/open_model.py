@@ -95,7 +95,7 @@ class OpenClOpenModel:
     ) -> ExecutionResult | None:
         """See `OpenModel.execute`."""
         started = time.monotonic_ns()
-        options.require_time()
+        options.require_start()
         try:
             sizes = self._sized.sizes(shapes)
         except BadData:

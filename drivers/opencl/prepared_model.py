@@ -209,7 +209,7 @@ class OpenClPreparedModel(InProcessModel):
         Commands that are already enqueued run to completion, but only few are enqueued ahead.
         """
         started = time.monotonic_ns()
-        options.require_time()
+        options.require_start()
         binding = self._known(request)
         if binding is None:
             shapes = tuple(

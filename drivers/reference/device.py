@@ -21,13 +21,13 @@ from neurald.hal.device import (
     Performance,
     PrepareOptions,
     Verdict,
+    require_supported,
 )
 from neurald.hal.errors import BadData
 from neurald.hal.execution.reference_support import supported_by_references
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.graph import Operand
 from neurald.hal.model.model import Model
-from neurald.hal.model.numbering import first_few
 from neurald.hal.model.types import DeviceType, FeatureLevel, OperandType
 
 if TYPE_CHECKING:
@@ -79,9 +79,7 @@ class ReferenceDevice(OpenDevice):
     def prepare_model(self, model: Model, options: PrepareOptions) -> "ReferenceModel":
         """See `Device.prepare_model`."""
         options.require_time()
-        refused = [verdict.reason for verdict in self.supported_operations(model) if not verdict.ok]
-        if refused:
-            raise BadData(f"{self.name}: {first_few(refused)}")
+        require_supported(self, model)
         from neurald.hal.execution.reference_model import ReferenceModel
 
         return ReferenceModel(model)

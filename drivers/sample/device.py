@@ -11,7 +11,6 @@ To write a driver, copy this folder and replace these parts:
 Keep the checks in this file, and their order.
 """
 
-import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -30,11 +29,10 @@ from neurald.hal.device import (
     OpenDevice,
     PrepareOptions,
     Verdict,
+    require_supported,
 )
-from neurald.hal.errors import BadData, MissedDeadlineTransient
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.extension import TFLITE, extension_of
-from neurald.hal.model.numbering import first_few
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.types import DeviceType, FeatureLevel, Model, Operation, Subgraph
 
@@ -101,26 +99,20 @@ class SampleDevice(OpenDevice):
     def prepare_model(self, model: Model, options: PrepareOptions) -> SamplePreparedModel:
         """See `Device.prepare_model`."""
         options.require_time()
-        self._require_supported(model)
+        require_supported(self, model)
         prepared = SamplePreparedModel(model, device=self.name, options=options)
-        if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
-            raise MissedDeadlineTransient("the deadline passed while the model was prepared")
+        options.require_wanted("while the model was prepared")
         return prepared
 
     def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> SamplePreparedModel:
         """See `Device.prepare_model_from_cache`."""
         model = read_artifact(artifact, self.declared_extensions)
-        self._require_supported(model)
+        require_supported(self, model)
         return SamplePreparedModel(model, device=self.name, options=options)
 
     def allocate(self, description: BufferDescription) -> Memory:
         """See `Device.allocate`."""
         return allocate(self.name, description)
-
-    def _require_supported(self, model: Model) -> None:
-        refused = [verdict.reason for verdict in self.supported_operations(model) if not verdict.ok]
-        if refused:
-            raise BadData(f"{self.name}: {first_few(refused)}")
 
 
 def create_float_fast() -> SampleDevice:

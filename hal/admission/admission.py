@@ -33,7 +33,6 @@ from neurald.hal.errors import (
     TAKES_NO_MORE_WORK,
     DeadObject,
     Error,
-    MissedDeadlinePersistent,
     UnavailableDevice,
 )
 from neurald.hal.model.types import Priority
@@ -363,8 +362,7 @@ class Admission:
         )
 
     def _begin(self, options: PrepareOptions | ExecuteOptions) -> None:
-        if options.deadline_s is not None and time.monotonic() >= options.deadline_s:
-            raise MissedDeadlinePersistent("the deadline had passed before the device could start")
+        options.require_time()
         with self._lock:
             self.require_open()
             self._calls += 1

@@ -18,6 +18,7 @@ from neurald.hal.device.device import (
     OpenDevice,
     OpensAhead,
     declared_extensions,
+    require_supported,
 )
 from neurald.hal.device.execution import (
     COPY_IN,
@@ -90,4 +91,5 @@ __all__ = [
     "Variants",
     "Verdict",
     "declared_extensions",
+    "require_supported",
 ]

@@ -8,9 +8,11 @@ from msgspec import Struct
 from neurald.hal.device.capabilities import Capabilities, Link, Verdict
 from neurald.hal.device.preparation import Artifact, CacheFilesNeeded, PrepareOptions
 from neurald.hal.device.prepared_model import PreparedModel
+from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.extension import Extension
 from neurald.hal.model.model import Model
+from neurald.hal.model.numbering import first_few
 from neurald.hal.model.types import DeviceType, Dimensions, FeatureLevel
 from neurald.hal.unpicklable import Unpicklable
 
@@ -194,3 +196,14 @@ def declared_extensions(device: "Device") -> tuple[Extension, ...]:
     """Returns the declared extensions that the device also lists; none if it declares none."""
     declared: tuple[Extension, ...] = getattr(device, "declared_extensions", ())
     return tuple(extension for extension in declared if extension.name in device.extensions)
+
+
+def require_supported(device: Device, model: Model) -> None:
+    """Raises an error unless a device supports all operations of a model.
+
+    Raises:
+        BadData: it does not; the message has the first reasons.
+    """
+    refused = [verdict.reason for verdict in device.supported_operations(model) if not verdict.ok]
+    if refused:
+        raise BadData(f"{device.name}: {first_few(refused)}")

@@ -54,6 +54,17 @@ class ExecuteOptions(Struct, frozen=True, kw_only=True):
         if self.deadline_s is not None and time.monotonic() >= self.deadline_s:
             raise MissedDeadlinePersistent("the deadline had passed before the execution started")
 
+    def require_start(self) -> None:
+        """Raises an error if the execution is late or cancelled before it starts.
+
+        Raises:
+            MissedDeadlinePersistent: its deadline has passed.
+            Cancelled: it was cancelled.
+        """
+        self.require_time()
+        if self.cancellation is not None:
+            self.cancellation.require_not_cancelled("before it began")
+
     def limited_to(self, seconds: float | None) -> "ExecuteOptions":
         """Returns the options with a deadline in this many seconds, if that is earlier."""
         limit = deadline_in(seconds)

@@ -3,7 +3,7 @@
 import math
 import time
 
-from neurald.hal.errors import BadData, MissedDeadlinePersistent
+from neurald.hal.errors import BadData
 
 #: A limit of this many seconds (31 years) or more means no limit, because waits, sockets and gRPC
 #: count in integers of limited size.
@@ -40,16 +40,6 @@ def remaining_s(deadline_s: float | None) -> float | None:
         return None
     left = deadline_s - time.monotonic()
     return max(0.0, left) if left < NEVER_S else None
-
-
-def require_time(deadline_s: float | None) -> None:
-    """Raises an error if a deadline leaves no time for a call.
-
-    Raises:
-        MissedDeadlinePersistent: it has passed.
-    """
-    if deadline_s is not None and not deadline_s > time.monotonic():
-        raise MissedDeadlinePersistent("the deadline had passed before the call was made")
 
 
 def nanoseconds(deadline_s: float | None) -> int:

@@ -301,8 +301,6 @@ COVERED_BY: Mapping[str, str] = {
     "hal/compiling/job_exchange.py": "tests/hal/compiling/test_pool.py",
     "hal/compiling/session_pool.py": "tests/hal/compiling/test_pool.py",
     "hal/device/capabilities.py": "tests/hal/rpc/wire/test_model.py",
-    "hal/device/device.py": "tests/runtime/devices/test_extensions.py",
-    "hal/device/execution.py": "tests/hal/rpc/wire/test_model.py",
     "hal/device/preparation.py": "tests/hal/rpc/wire/test_model.py",
     "hal/device/prepared_model.py": "tests/hal/rpc/wire/test_model.py",
     "hal/execution/direct_calls.py": "tests/runtime/execution/test_array_runs.py",

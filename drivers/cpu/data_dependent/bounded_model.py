@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from neurald.drivers.cpu.native.instances.argument_binding import ArgumentBinding
 from neurald.drivers.cpu.native.native_model import NativeModel
-from neurald.drivers.cpu.prepared_model import CpuPreparedModel, address_of, require_time, timed
+from neurald.drivers.cpu.prepared_model import CpuPreparedModel, address_of, timed
 from neurald.drivers.cpu.target.executable import Executable
 from neurald.drivers.cpu.target.routine import ALIGNMENT
 from neurald.hal.accounting.account import reserve
@@ -87,7 +87,7 @@ class BoundedModel(CpuPreparedModel):
     def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
         """See `PreparedModel.execute`. Deadlines and cancellation also interrupt long kernels."""
         started = time.monotonic_ns()
-        require_time(options)
+        options.require_start()
         if any(argument.pool is None for argument in request.inputs):
             return self.on_references(request, options)
         bound = self._bound(request)

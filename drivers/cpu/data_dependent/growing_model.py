@@ -13,7 +13,7 @@ from neurald.drivers.cpu.native.instances.instance import LengthsRefused
 from neurald.drivers.cpu.native.native_model import NativeModel, should_keep_gil
 from neurald.drivers.cpu.parts.native_segment import NativeSegment, whole_steps
 from neurald.drivers.cpu.parts.partly_compiled_model import PartlyCompiledModel, has_string_ports, stored_like
-from neurald.drivers.cpu.prepared_model import CpuPreparedModel, address_of, require_time, timed
+from neurald.drivers.cpu.prepared_model import CpuPreparedModel, address_of, timed
 from neurald.drivers.cpu.target.open_executable import OpenExecutable
 from neurald.hal.device import ExecuteOptions, ExecutionResult, OutputShape
 from neurald.hal.errors import Error, OpFailed
@@ -103,7 +103,7 @@ class GrowingModel(CpuPreparedModel):
     def execute(self, request: Request, options: ExecuteOptions) -> ExecutionResult:
         """See `PreparedModel.execute`. Deadlines and cancellation also interrupt long kernels."""
         started = time.monotonic_ns()
-        require_time(options)
+        options.require_start()
         if any(argument.pool is None for argument in request.inputs):
             return self.on_references(request, options)
         outputs = _Outputs(self, request)

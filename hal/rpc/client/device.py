@@ -65,7 +65,6 @@ from neurald.hal.rpc.wire.device import (
     verdicts_from_wire,
 )
 from neurald.hal.rpc.wire.model import dimensions_to_wire, model_to_wire
-from neurald.hal.sync.deadline import require_time
 
 logger = logging.getLogger(__name__)
 
@@ -238,7 +237,7 @@ class RemoteDevice(OpenDevice):
 
     def prepare_model(self, model: Model, options: PrepareOptions) -> "RemotePreparedModel":
         """See `Device.prepare_model`."""
-        require_time(options.deadline_s)
+        options.require_time()
         sealed = seal_constants(model)
         message = device_pb2.PrepareModelRequest(
             model=model_to_wire(sealed, ()), options=prepare_options_to_wire(options)
@@ -255,7 +254,7 @@ class RemoteDevice(OpenDevice):
 
     def prepare_model_from_cache(self, artifact: Artifact, options: PrepareOptions) -> "RemotePreparedModel":
         """See `Device.prepare_model_from_cache`; a daemon must have sealed the artifact."""
-        require_time(options.deadline_s)
+        options.require_time()
         interface = read_seal(artifact.seal).interface_model(self.declared_extensions)
         sealed = replace(
             artifact,

@@ -44,7 +44,6 @@ from neurald.hal.rpc.wire.device import execute_options_to_wire
 from neurald.hal.rpc.wire.model import request_to_wire, result_from_wire
 from neurald.hal.rpc.wire.profile import profile_from_wire
 from neurald.hal.sync.cancellation import Cancellation
-from neurald.hal.sync.deadline import require_time
 from neurald.hal.sync.fence import Fence
 
 #: How many arenas a prepared model keeps for its next executions.
@@ -137,7 +136,7 @@ class RemotePreparedModel:
             Error: the daemon refuses the request.
         """
         connection = self.connection
-        require_time(options.deadline_s)
+        options.require_time()
         fence = Fence()
         pools, tokens = send_pools(connection, request.pools, (), options)
         message = device_pb2.ExecuteFencedRequest(
@@ -221,7 +220,7 @@ class RemotePreparedModel:
         On one host the request goes through a ring, if it can and one is free; otherwise it is a
         call.
         """
-        require_time(options.deadline_s)
+        options.require_time()
         if self.connection.is_local:
             result = self.rings.execute(self.model, request, options)
             if result is not None:
@@ -230,7 +229,7 @@ class RemotePreparedModel:
 
     def submit(self, request: Request, options: ExecuteOptions) -> PendingExecution | None:
         """See `SubmitsExecutions.submit`; only for requests that rings run."""
-        require_time(options.deadline_s)
+        options.require_time()
         if not self.connection.is_local:
             return None
         return self.rings.submit(self.model, request, options, partial(self.call, request, options))
