@@ -239,6 +239,8 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/cpu/kernels/int8/packing/word_packing.py": "tests/drivers/cpu/kernels/int8/packing/test_run_time_panels.py",
     "drivers/cpu/kernels/int8/tile_transforms.py": "tests/drivers/cpu/kernels/int8/test_winograd.py",
     "drivers/cpu/kernels/row_wise/sort_keys.py": "tests/drivers/cpu/kernels/row_wise/test_top_k.py",
+    "drivers/cpu/kernels/row_wise/heap_top_k.py": "tests/drivers/cpu/kernels/row_wise/test_top_k.py",
+    "drivers/cpu/kernels/row_wise/top_k_rows.py": "tests/drivers/cpu/kernels/row_wise/test_top_k.py",
     "drivers/cpu/kernels/select.py": "tests/drivers/cpu/kernels/gemm/test_float_kernels.py",
     "drivers/cpu/native/objects/compile_helper.py": "tests/drivers/cpu/native/objects/test_object_code.py",
     "drivers/cpu/native/objects/image.py": "tests/drivers/cpu/native/objects/test_elf_linker.py",

@@ -27,7 +27,7 @@ def kernel_text(module: str, file: str, **values: object) -> str:
 
     Args:
         module: name of a module in the same folder as the file: the caller's `__name__`.
-        file: name of the file, such as "top_k.ll".
+        file: name of the file, such as "heap_top_k.ll".
         values: replacement of every placeholder, by name.
 
     Raises:

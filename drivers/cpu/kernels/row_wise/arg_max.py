@@ -4,17 +4,12 @@ For short rows, the keys stay in registers: a bit mask marks those that equal th
 longer rows, each lane of several accumulators keeps the best key so far and its index.
 """
 
-import math
-
 from neurald.drivers.compiler.ir.graph import TopK
 from neurald.drivers.compiler.ir.kernel import Kernel
-from neurald.drivers.cpu.codegen.epilogue import arguments_of, epilogue, parameter_names, pointer_names
-from neurald.drivers.cpu.emit.instructions import Instructions
-from neurald.drivers.cpu.kernels.common.addressing import address, multiple, total
-from neurald.drivers.cpu.kernels.common.function import cost_ns, function_text
+from neurald.drivers.cpu.kernels.common.addressing import total
 from neurald.drivers.cpu.kernels.common.horizontal import horizontal_extreme
-from neurald.drivers.cpu.kernels.common.work_items import each_work_item
 from neurald.drivers.cpu.kernels.row_wise.sort_keys import key_bits, key_vector, keys_at
+from neurald.drivers.cpu.kernels.row_wise.top_k_rows import TopKRows
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 
@@ -34,32 +29,22 @@ def routine(kernel: Kernel, node: TopK, target: Target) -> Routine:
         node: its top-1.
         target: the target of the code.
     """
-    arguments = arguments_of(kernel)
-    code = Instructions(parameter_names(arguments))
-    writer = _ArgMaxWriter(kernel, node, target, code)
+    rows = TopKRows(kernel, node, target)
+    writer = _ArgMaxWriter(rows, node, target)
     writer.write()
-    length, rows = node.input.shape[-1], math.prod(node.output.shape)
-    cycles = rows * (_ROW_CYCLES + length / writer.lanes * _VECTOR_CYCLES)
-    return Routine(
-        text=function_text(code, arguments),
-        arguments=arguments,
-        work_items=rows,
-        cost_ns=cost_ns(cycles, arguments),
-        declarations=frozenset(code.declarations),
-        label=f"the largest of {length}, {writer.lanes} at once",
-        operations=kernel.operations,
-    )
+    length = node.input.shape[-1]
+    cycles = _ROW_CYCLES + length / writer.lanes * _VECTOR_CYCLES
+    return rows.routine(cycles, f"the largest of {length}, {writer.lanes} at once")
 
 
 class _ArgMaxWriter:
-    """Writes a function that finds the index of a row's largest element; a work item is a row."""
+    """Writes a function that finds the index of a row's largest element."""
 
-    def __init__(self, kernel: Kernel, node: TopK, target: Target, code: Instructions) -> None:
-        self._kernel, self._node, self._target, self._code = kernel, node, target, code
+    def __init__(self, rows: TopKRows, node: TopK, target: Target) -> None:
+        self._rows, self._node, self._code = rows, node, rows.code
         self._kind, self._length = node.input.type, node.input.shape[-1]
         self._key = f"i{key_bits(self._kind)}"
-        self._pointers = pointer_names(arguments_of(kernel))
-        self._v = key_vector(code, target, self._kind, self._length)
+        self._v = key_vector(self._code, target, self._kind, self._length)
 
     @property
     def lanes(self) -> int:
@@ -68,19 +53,13 @@ class _ArgMaxWriter:
 
     def write(self) -> None:
         """Writes the instructions for the range of work items."""
-        code, outer = self._code, self._node.output.shape[:-1]
-        with each_work_item(code, (*outer, 1)) as (position, _):
-            terms = (multiple(code, at, math.prod(outer[d + 1 :])) for d, at in enumerate(position[:-1]))
-            row = multiple(code, total(code, *terms, "0"), self._length * self._kind.size_bytes)
-            source = address(code, self._pointers[self._node.input], row)
+        with self._rows.each() as (row, source):
             index = (
                 self._index_by_mask(source)
                 if self._length <= _MASK_BITS
                 else self._index_by_accumulators(source)
             )
-            epilogue(
-                self._kernel, self._target, code, index, (*position[:-1], "0"), 1, pointers=self._pointers
-            )
+            self._rows.store(index, row, "0")
 
     def _begins(self, first: int) -> list[int]:
         """Returns the starts of vectors that cover the rest of a row.

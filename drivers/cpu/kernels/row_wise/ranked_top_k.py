@@ -11,12 +11,9 @@ from typing import Final
 from neurald.drivers.compiler.ir.extents.extent import Extent
 from neurald.drivers.compiler.ir.graph import TopK
 from neurald.drivers.compiler.ir.kernel import Kernel
-from neurald.drivers.cpu.codegen.epilogue import arguments_of, epilogue, parameter_names, pointer_names
-from neurald.drivers.cpu.emit.instructions import Instructions
-from neurald.drivers.cpu.kernels.common.addressing import address, multiple, total
-from neurald.drivers.cpu.kernels.common.function import cost_ns, function_text
-from neurald.drivers.cpu.kernels.common.work_items import each_work_item
+from neurald.drivers.cpu.kernels.common.addressing import address
 from neurald.drivers.cpu.kernels.row_wise.sort_keys import key_bits, key_vector, keys_at
+from neurald.drivers.cpu.kernels.row_wise.top_k_rows import TopKRows
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 
@@ -39,32 +36,21 @@ def cycles(node: TopK, target: Target) -> float:
 
 def routine(kernel: Kernel, node: TopK, target: Target) -> Routine:
     """Returns the routine of a kernel; see `top_k.routine`."""
-    arguments = arguments_of(kernel)
-    code = Instructions(parameter_names(arguments))
-    writer = _RankWriter(kernel, node, target, code)
+    rows = TopKRows(kernel, node, target)
+    writer = _RankWriter(rows, node, target)
     writer.write()
-    rows = math.prod(node.output.shape[:-1])
-    return Routine(
-        text=function_text(code, arguments),
-        arguments=arguments,
-        work_items=rows,
-        cost_ns=cost_ns(rows * cycles(node, target), arguments),
-        declarations=frozenset(code.declarations),
-        scratch_bytes=writer.scratch_bytes,
-        label=f"the largest {node.output.shape[-1]} of {node.input.shape[-1]}, ranked",
-        operations=kernel.operations,
-    )
+    label = f"the largest {node.output.shape[-1]} of {node.input.shape[-1]}, ranked"
+    return rows.routine(cycles(node, target), label, scratch_bytes=writer.scratch_bytes)
 
 
 class _RankWriter:
-    """Writes a function that ranks the elements of rows; a work item is a row."""
+    """Writes a function that ranks the elements of rows."""
 
-    def __init__(self, kernel: Kernel, node: TopK, target: Target, code: Instructions) -> None:
-        self._kernel, self._node, self._target, self._code = kernel, node, target, code
+    def __init__(self, rows: TopKRows, node: TopK, target: Target) -> None:
+        self._rows, self._node, self._code = rows, node, rows.code
         self._kind, self._length = node.input.type, node.input.shape[-1]
         self._key = f"i{key_bits(self._kind)}"
-        self._pointers = pointer_names(arguments_of(kernel))
-        self._v = key_vector(code, target, self._kind, self._length)
+        self._v = key_vector(self._code, target, self._kind, self._length)
 
     @property
     def scratch_bytes(self) -> int:
@@ -77,25 +63,20 @@ class _RankWriter:
 
     def write(self) -> None:
         """Writes the instructions for the range of work items."""
-        code, outer, count = self._code, self._node.output.shape[:-1], self._node.output.shape[-1]
-        with each_work_item(code, (*outer, 1)) as (position, _):
-            terms = (multiple(code, at, math.prod(outer[d + 1 :])) for d, at in enumerate(position[:-1]))
-            row = multiple(code, total(code, *terms, "0"), self._length * self._kind.size_bytes)
-            keys = self._keys(address(code, self._pointers[self._node.input], row))
+        code, count = self._code, self._node.output.shape[-1]
+        with self._rows.each() as (row, source):
+            keys = self._keys(source)
             with code.loop("0", str(self._length)) as each:
                 rank = self._rank(keys, each.index)
                 index = code.value(f"trunc i64 {each.index} to i32")
                 if count == self._length:
-                    self._store(index, (*position[:-1], rank))
+                    self._rows.store(index, row, rank)
                 else:
                     code.effect(f"store i32 {index}, ptr {self._index_at(rank)}")
             if count < self._length:
                 with code.loop("0", str(count)) as each:
                     index = code.fresh(f"load i32, ptr {self._index_at(each.index)}")
-                    self._store(index, (*position[:-1], each.index))
-
-    def _store(self, index: str, at: tuple[str, ...]) -> None:
-        epilogue(self._kernel, self._target, self._code, index, at, 1, pointers=self._pointers)
+                    self._rows.store(index, row, each.index)
 
     def _keys(self, source: str) -> dict[int, str]:
         """Returns the vectors of keys of a row by their starts, and stores the keys.

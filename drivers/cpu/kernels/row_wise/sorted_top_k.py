@@ -12,14 +12,11 @@ from neurald.drivers.compiler.ir.extents.extent import Extent
 from neurald.drivers.compiler.ir.graph import TopK
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.cpu.codegen.epilogue import arguments_of, epilogue, parameter_names, pointer_names
-from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.math.integers import is_signed
 from neurald.drivers.cpu.emit.vector import Vector
-from neurald.drivers.cpu.kernels.common.addressing import address, multiple, total
-from neurald.drivers.cpu.kernels.common.function import cost_ns, function_text
-from neurald.drivers.cpu.kernels.common.work_items import each_work_item
+from neurald.drivers.cpu.kernels.common.addressing import address, multiple
 from neurald.drivers.cpu.kernels.row_wise.sort_keys import key_bits, keys_at
+from neurald.drivers.cpu.kernels.row_wise.top_k_rows import TopKRows
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 
@@ -41,21 +38,11 @@ def cycles(node: TopK) -> float:
 
 def routine(kernel: Kernel, node: TopK, target: Target) -> Routine:
     """Returns the routine of a kernel; see `top_k.routine`."""
-    arguments = arguments_of(kernel)
-    code = Instructions(parameter_names(arguments))
-    writer = _SortWriter(kernel, node, target, code)
+    rows = TopKRows(kernel, node, target)
+    writer = _SortWriter(rows, node, target)
     writer.write()
-    rows = math.prod(node.output.shape[:-1])
-    return Routine(
-        text=function_text(code, arguments),
-        arguments=arguments,
-        work_items=rows,
-        cost_ns=cost_ns(rows * cycles(node), arguments),
-        declarations=frozenset(code.declarations),
-        scratch_bytes=writer.scratch_bytes,
-        label=f"the largest {node.output.shape[-1]} of {node.input.shape[-1]}, sorted",
-        operations=kernel.operations,
-    )
+    label = f"the largest {node.output.shape[-1]} of {node.input.shape[-1]}, sorted"
+    return rows.routine(cycles(node), label, scratch_bytes=writer.scratch_bytes)
 
 
 def _digits(kind: Scalar) -> int:
@@ -64,19 +51,18 @@ def _digits(kind: Scalar) -> int:
 
 
 class _SortWriter:
-    """Writes a function that sorts rows; a work item is a row.
+    """Writes a function that sorts rows.
 
     Attributes:
         scratch_bytes: the size of two rows of marks, which are keys and indices, and of the counts.
     """
 
-    def __init__(self, kernel: Kernel, node: TopK, target: Target, code: Instructions) -> None:
-        self._kernel, self._node, self._target, self._code = kernel, node, target, code
-        self._pointers = pointer_names(arguments_of(kernel))
+    def __init__(self, rows: TopKRows, node: TopK, target: Target) -> None:
+        self._rows, self._node, self._target, self._code = rows, node, target, rows.code
         self._kind, self._length = node.input.type, node.input.shape[-1]
         self._key_bits, self._passes = key_bits(self._kind), _digits(self._kind)
         self._row_bytes = self._length * 2 * self._key_bits // 8
-        self._single = Vector(code, target, 1)
+        self._single = Vector(self._code, target, 1)
         self.scratch_bytes = 2 * self._row_bytes + self._passes * _DIGITS * _COUNT_BYTES
 
     @property
@@ -98,19 +84,16 @@ class _SortWriter:
 
     def write(self) -> None:
         """Writes the instructions for the range of work items."""
-        code, outer, count = self._code, self._node.output.shape[:-1], self._node.output.shape[-1]
-        with each_work_item(code, (*outer, 1)) as (position, _):
-            terms = (multiple(code, at, math.prod(outer[d + 1 :])) for d, at in enumerate(position[:-1]))
-            row = multiple(code, total(code, *terms, "0"), self._length * self._kind.size_bytes)
-            self._count(address(code, self._pointers[self._node.input], row))
+        code, count = self._code, self._node.output.shape[-1]
+        with self._rows.each() as (row, source):
+            self._count(source)
             for number in range(self._passes):
                 self._begins(number)
                 self._sort(number)
             with code.loop("0", str(count)) as loop:
                 mark = code.fresh(f"load {self._mark}, ptr {self._place(self._passes, loop.index)}, align 8")
                 found = code.fresh(f"trunc {self._mark} {mark} to i32")
-                where = (*position[:-1], loop.index)
-                epilogue(self._kernel, self._target, code, found, where, 1, pointers=self._pointers)
+                self._rows.store(found, row, loop.index)
 
     def _count(self, source: str) -> None:
         """Writes the marks of a row, and counts the values of their digits."""

@@ -7,7 +7,7 @@ from neurald.drivers.compiler.support.kernel_file import kernel_text
 from neurald.drivers.cpu.first_tier.kernels.reduction.extremes import KINDS
 from neurald.drivers.cpu.first_tier.kernels.reduction.rows import across
 from neurald.drivers.cpu.first_tier.kernels.writer import KernelWriter, size_bytes
-from neurald.drivers.cpu.kernels.row_wise import top_k
+from neurald.drivers.cpu.kernels.row_wise import heap_top_k
 from neurald.drivers.cpu.kernels.row_wise.sort_keys import keys_at
 from neurald.drivers.cpu.native.objects.unit_queue import Unit
 from neurald.drivers.cpu.target.target import Target
@@ -28,13 +28,12 @@ def _search(target: Target, kind: Scalar, position: str) -> Unit:
     `marks`. Most elements of a long row are less, so keys are compared with it a vector at a time.
 
     Words: elements of a row, how many of them are wanted, and what numbers are combined with by
-        XOR: 0
-    if the last of equal elements comes first, else -1. A work item is a row.
+    XOR: 0 if the last of equal elements comes first, else -1. A work item is a row.
     """
     name = f"first_largest_{KINDS[kind]}_{position}"
     kernel = KernelWriter(target, name, ("out", "positions", "input", "marks"))
     code, single, v = kernel.code, kernel.single, kernel.vector
-    code.globals.append(kernel_text(top_k.__name__, "top_k.ll", KERNEL=name, MARK="i64"))
+    code.globals.append(kernel_text(heap_top_k.__name__, "heap_top_k.ll", KERNEL=name, MARK="i64"))
     length, count, mask = kernel.word(0), kernel.word(1), kernel.word(2, "i32")
     element = f"i{8 * kind.size_bytes}"
 
