@@ -6,7 +6,6 @@ graph that cannot be sorted (a cycle, or an operand that is never written or wri
 the builder unusable. After `finish` has succeeded, every further call raises BadState.
 """
 
-import math
 from collections.abc import Iterable, Sequence
 from copy import copy
 from typing import Any
@@ -19,30 +18,27 @@ from neurald.hal.api_arguments import (
     integer,
     integers,
     member,
-    number,
     shown,
-    shown_reason,
 )
 from neurald.hal.device import Device
 from neurald.hal.errors import BadData, BadState, UnexpectedNull, WrongType
-from neurald.hal.memory.alignment import align
-from neurald.hal.memory.pool import HostMemory, Memory, checked_range
+from neurald.hal.memory.pool import Memory, checked_range
 from neurald.hal.model.device_buffer import DeviceBuffer
-from neurald.hal.model.elements import as_elements
 from neurald.hal.model.extension import Extension, check_extension_name, extension_of
-from neurald.hal.model.graph import ChannelQuant, Location, Operand, Operation, Subgraph
+from neurald.hal.model.graph import Location, Operand, Operation, Subgraph
 from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.strings import as_strings, encode_strings
-from neurald.hal.model.types import Lifetime, OperandType, byte_size
+from neurald.hal.model.types import Lifetime, OperandType
 from neurald.hal.operations.vendor import definition_of
 from neurald.hal.records import replace
 from neurald.hal.validation.model_rules import validate_model, validate_operand_type
 from neurald.hal.wording import counted
 from neurald.runtime.devices.discovery import devices
 from neurald.runtime.devices.extensions import find_extension
+from neurald.runtime.model.assembly import pooled_constants, referenced_graphs
 from neurald.runtime.model.defaults import without_defaults
 from neurald.runtime.model.finished import finished_model
+from neurald.runtime.model.given_values import constant_size, given_channel_quant, given_scale, stored_value
 from neurald.runtime.model.topological_order import execution_order
 
 #: Maximum size of constants that are copied immediately. Larger ones are copied by `finish`.
@@ -113,9 +109,11 @@ class ModelBuilder:
         operand = Operand(
             type=operand_type,
             dimensions=None if operand_type.is_tensor and not shape else shape,
-            scale=_scale(scale, f"operand {index}: the scale"),
+            scale=given_scale(scale, f"operand {index}: the scale"),
             zero_point=integer(zero_point, f"operand {index}: the zero point"),
-            channel_quant=None if channel_quant is None else _channel_quant(channel_quant, index),
+            channel_quant=None
+            if channel_quant is None
+            else given_channel_quant(channel_quant, f"operand {index}: channel_quant"),
             name=instance(name, str, f"operand {index}: the name"),
         )
         validate_operand_type(operand, f"operand {index}")
@@ -188,7 +186,7 @@ class ModelBuilder:
         if value is None:
             self._put(index, replace(operand, lifetime=Lifetime.NO_VALUE, value=b"", location=None))
             return
-        array = self._as_stored(index, operand, value)
+        array = stored_value(value, operand, f"operand {index}")
         if array.nbytes <= MAX_IMMEDIATELY_COPIED_BYTES:
             new = replace(operand, lifetime=Lifetime.CONSTANT_COPY, value=array.tobytes(), location=None)
             self._put(index, new)
@@ -225,7 +223,7 @@ class ModelBuilder:
                 f"operand {index}: a constant cannot be in device memory; use host or shared memory"
             )
         checked_range(offset, length, memory.size, f"operand {index}")
-        expected = self._constant_size(index, operand)
+        expected = constant_size(operand, f"operand {index}")
         if length != expected:
             raise BadData(f"operand {index}: the value has {length} bytes; {expected} are expected")
         known = [pool is memory for pool in self._memories]
@@ -353,8 +351,10 @@ class ModelBuilder:
         used.update(self._inputs, self._outputs)
         kept = sorted(used)
         position_of = {index: position for position, index in enumerate(kept)}
-        pools, locations = self._gather_large(used)
-        referenced, pools, graph_of = self._gather_referenced(used, pools)
+        large = {index: array for index, array in self._large.items() if index in used}
+        models = {index: model for index, model in self._referenced.items() if index in used}
+        pools, locations = pooled_constants(large, self._memories)
+        referenced, pools, graph_of = referenced_graphs(models, pools)
         operands = [
             replace(
                 self._operands[i],
@@ -387,44 +387,6 @@ class ModelBuilder:
             output_names=tuple(self._operands[i].name or f"output_{n}" for n, i in enumerate(self._outputs)),
         )
 
-    def _gather_large(self, used: set[int]) -> tuple[tuple[Memory, ...], dict[int, Location]]:
-        """Returns the model's pools, and the location of each large constant in the last pool."""
-        offset = 0
-        locations: dict[int, Location] = {}
-        for index, array in self._large.items():
-            if index in used:
-                pool = len(self._memories)
-                locations[index] = Location(pool=pool, offset=offset, length=array.nbytes)
-                offset = align(offset + array.nbytes)
-        if not locations:
-            return tuple(self._memories), locations
-        block = np.empty(offset, np.uint8)
-        for index, location in locations.items():
-            target = block[location.offset : location.offset + location.length]
-            target[:] = self._large[index].reshape(-1).view(np.uint8)
-        block.flags.writeable = False
-        return (*self._memories, HostMemory(block)), locations
-
-    def _gather_referenced(
-        self, used: set[int], pools: tuple[Memory, ...]
-    ) -> tuple[tuple[Subgraph, ...], tuple[Memory, ...], dict[int, int]]:
-        """Returns the graphs of referenced models, all pools, and each MODEL operand's graph."""
-        graphs: list[Subgraph] = []
-        first_graph: dict[int, int] = {}
-        graph_of: dict[int, int] = {}
-        for index, model in self._referenced.items():
-            if index not in used:
-                continue
-            if id(model) not in first_graph:
-                first_graph[id(model)] = len(graphs)
-                # A model numbers its referenced graphs from 0. Here they follow its main graph.
-                shift = len(graphs) + 1
-                for graph in (model.main, *model.referenced):
-                    graphs.append(_shifted(graph, graphs=shift, pools=len(pools)))
-                pools += model.pools
-            graph_of[index] = first_graph[id(model)]
-        return tuple(graphs), pools, graph_of
-
     def _require_open(self) -> None:
         if self._state == "finished":
             raise BadState("the model is finished and cannot change; build another with a new ModelBuilder")
@@ -454,95 +416,3 @@ class ModelBuilder:
         if operand.lifetime in (Lifetime.SUBGRAPH_INPUT, Lifetime.SUBGRAPH_OUTPUT):
             raise BadData(f"operand {index} is an input or output of the model and cannot have a value")
         return operand
-
-    def _constant_size(self, index: int, operand: Operand) -> int:
-        if operand.type is OperandType.MODEL:
-            raise BadData(f"operand {index}: type MODEL takes a model, not bytes")
-        if operand.dimensions is None or 0 in operand.dimensions:
-            shape = "unknown rank" if operand.dimensions is None else list(operand.dimensions)
-            raise BadData(f"operand {index}: a constant must be fully specified; its shape is {shape}")
-        return byte_size(operand.type, operand.dimensions)
-
-    def _as_stored(self, index: int, operand: Operand, value: Any) -> np.ndarray[Any, Any]:
-        expected = self._constant_size(index, operand)
-        dtype = operand.type.dtype
-        if operand.type is OperandType.TENSOR_STRING:
-            return _stored_strings(value, operand, f"operand {index}")
-        if isinstance(value, np.ndarray | np.generic):
-            array = as_elements(np.asarray(value), operand.type)
-            if array.dtype != dtype:
-                raise BadData(
-                    f"operand {index}: the array has type {array.dtype}; {operand.type.name} needs {dtype}"
-                )
-        else:
-            array = _converted(value, dtype, f"operand {index}")
-        if array.nbytes != expected:
-            raise BadData(
-                f"operand {index}: the value has {array.nbytes} bytes; "
-                f"{operand.type.name}{list(operand.dimensions or ())} needs {expected}"
-            )
-        return np.ascontiguousarray(array)
-
-
-def _shifted(graph: Subgraph, *, graphs: int, pools: int) -> Subgraph:
-    """Renumbers the graphs and pools of another model for their positions in this one."""
-    return replace(
-        graph,
-        number=0,
-        operands=tuple(
-            replace(
-                operand,
-                subgraph=None if operand.subgraph is None else operand.subgraph + graphs,
-                location=operand.location and replace(operand.location, pool=operand.location.pool + pools),
-            )
-            for operand in graph.operands
-        ),
-    )
-
-
-def _converted(value: Any, dtype: "np.dtype[Any]", what: str) -> np.ndarray[Any, Any]:
-    """Converts Python numbers to an array. Integers and bools must be representable exactly."""
-    try:
-        given = np.asarray(value)
-        if given.dtype.kind == "c" and dtype.kind != "c":
-            raise TypeError("it is complex")
-        with np.errstate(over="ignore"):
-            array = given.astype(dtype)
-    except (TypeError, ValueError, OverflowError) as error:
-        kind = WrongType if isinstance(error, TypeError) else BadData
-        raise kind(f"{what}: {shown(value)} cannot be stored as {dtype}: {shown_reason(error)}") from None
-    if dtype.kind != "f" and not np.array_equal(given, array):
-        raise BadData(f"{what}: {shown(value)} cannot be represented exactly as {dtype}")
-    return array
-
-
-def _stored_strings(value: Any, operand: Operand, what: str) -> np.ndarray[Any, Any]:
-    """Encodes strings given as an array, or as nested lists of bytes or text."""
-    array = as_strings(np.asarray(value, None if isinstance(value, np.ndarray) else object), what)
-    if array.size != math.prod(operand.dimensions or ()):
-        raise BadData(
-            f"{what}: the value has {array.size} strings; TENSOR_STRING{list(operand.dimensions or ())} "
-            "is expected"
-        )
-    return encode_strings(array)
-
-
-def _channel_quant(given: tuple[int, Sequence[float]], index: int) -> ChannelQuant:
-    what = f"operand {index}: channel_quant"
-    try:
-        dimension, scales = given
-        values = list(scales)
-    except (TypeError, ValueError):
-        raise WrongType(
-            f"{what} is {shown(given)}; a dimension and a sequence of scales are expected"
-        ) from None
-    return ChannelQuant(
-        dimension=integer(dimension, f"{what}, the dimension"),
-        scales=tuple(_scale(scale, f"{what}, scale {n}") for n, scale in enumerate(values)),
-    )
-
-
-def _scale(value: object, what: str) -> float:
-    """Rounds a scale to float32, the precision in which all scales are stored."""
-    with np.errstate(over="ignore"):
-        return float(np.float32(number(value, what)))
