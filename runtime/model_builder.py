@@ -31,7 +31,8 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Lifetime, OperandType
 from neurald.hal.operations.vendor import definition_of
 from neurald.hal.records import replace
-from neurald.hal.validation.model_rules import validate_model, validate_operand_type
+from neurald.hal.validation.model_rules import validate_model
+from neurald.hal.validation.operand_rules import validate_operand_type
 from neurald.hal.wording import counted
 from neurald.runtime.devices.discovery import devices
 from neurald.runtime.devices.extensions import find_extension

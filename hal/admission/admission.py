@@ -20,7 +20,7 @@ from typing import Final
 from neurald.hal.accounting.events import CountedEvent, note_event
 from neurald.hal.accounting.limits import Limits
 from neurald.hal.accounting.pacing import Interpreter
-from neurald.hal.admission.admission_queue import AdmissionQueue, executions_at_once
+from neurald.hal.admission.admission_queue import AdmissionQueue
 from neurald.hal.admission.execution_pace import ExecutionPace
 from neurald.hal.admission.native_gate import NativeGate
 from neurald.hal.admission.serving_turns import ServingPlace, ServingTurns
@@ -28,7 +28,7 @@ from neurald.hal.admission.session import Session
 from neurald.hal.admission.sessions import Sessions
 from neurald.hal.admission.usage import Ticket
 from neurald.hal.admission.watchdog import NativeRuns, Watchdog
-from neurald.hal.device import Device, ExecuteOptions, PrepareOptions
+from neurald.hal.device import Device, ExecuteOptions, PrepareOptions, executions_at_once
 from neurald.hal.errors import (
     TAKES_NO_MORE_WORK,
     DeadObject,

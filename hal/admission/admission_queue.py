@@ -29,12 +29,13 @@ execution that takes long gives its room back.
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 from neurald.hal.admission.execution_pace import ExecutionPace
 from neurald.hal.admission.overlap import Overlap
+from neurald.hal.admission.rooms import OwnRooms, Rooms
 from neurald.hal.admission.usage import MAX_GRACE_S, ClientUsage, PriorityLane, Ticket, UserUsage
-from neurald.hal.device import Device, ExecuteOptions, ExecutionResult
+from neurald.hal.device import ExecuteOptions, ExecutionResult
 from neurald.hal.errors import MissedDeadlineTransient
 from neurald.hal.model.types import Priority
 from neurald.hal.records import replace
@@ -54,60 +55,6 @@ _MAX_FAST_POLLERS: Final = 4
 _MIN_ONE_AT_A_TIME_S: Final = 0.002
 
 _S = TypeVar("_S")
-
-
-class RunsConcurrently(Protocol):
-    """An optional interface of a `Device` that runs several executions at the same time."""
-
-    @property
-    def executions_at_once(self) -> int:
-        """The number of executions that run efficiently at once, at least 1; further ones wait."""
-        ...
-
-
-class Rooms(Protocol):
-    """Counts executions that run, wherever they were begun. Thread-safe."""
-
-    @property
-    def taken(self) -> int:
-        """The number of them."""
-        ...
-
-    def take(self, most: int) -> bool:
-        """Counts one more, unless there would be more than `most`; returns whether it did."""
-        ...
-
-    def give_back(self, count: int) -> None:
-        """Gives the room of this many executions back."""
-        ...
-
-
-class OwnRooms:
-    """Counts the executions of one queue, whose lock is held. Implements `Rooms`."""
-
-    def __init__(self) -> None:
-        self.taken = 0
-
-    def take(self, most: int) -> bool:
-        """See `Rooms.take`."""
-        if self.taken >= most:
-            return False
-        self.taken += 1
-        return True
-
-    def give_back(self, count: int) -> None:
-        """See `Rooms.give_back`."""
-        self.taken -= count
-
-
-#: For a device that does not implement `RunsConcurrently`.
-_DEFAULT_EXECUTIONS_AT_ONCE: Final = 4
-
-
-def executions_at_once(device: Device) -> int:
-    """Returns `RunsConcurrently.executions_at_once`, or 4 for a device without it."""
-    count: int = getattr(device, "executions_at_once", _DEFAULT_EXECUTIONS_AT_ONCE)
-    return max(1, count)
 
 
 def with_queue_time(result: ExecutionResult, options: ExecuteOptions, ticket: Ticket) -> ExecutionResult:

@@ -19,7 +19,7 @@ from neurald.hal.model.device_buffer import DeviceBuffer
 from neurald.hal.model.graph import Operand
 from neurald.hal.model.types import Dimensions, byte_size, value_size
 from neurald.hal.process.fork import forkable_lock
-from neurald.hal.validation.model_rules import validate_operand_type
+from neurald.hal.validation.operand_rules import validate_operand_type
 from neurald.hal.validation.request_rules import merge_dimensions
 
 

@@ -17,7 +17,9 @@ from neurald.hal.device.device import (
     MeasuresItself,
     OpenDevice,
     OpensAhead,
+    RunsConcurrently,
     declared_extensions,
+    executions_at_once,
     require_supported,
 )
 from neurald.hal.device.execution import (
@@ -86,10 +88,12 @@ __all__ = [
     "Performance",
     "PrepareOptions",
     "PreparedModel",
+    "RunsConcurrently",
     "StepDuration",
     "Timing",
     "Variants",
     "Verdict",
     "declared_extensions",
+    "executions_at_once",
     "require_supported",
 ]

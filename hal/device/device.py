@@ -1,7 +1,7 @@
 """The Protocol of devices, and the optional interfaces that a device may implement besides."""
 
 from collections.abc import Sequence
-from typing import Protocol, cast
+from typing import Final, Protocol, cast
 
 from msgspec import Struct
 
@@ -15,6 +15,9 @@ from neurald.hal.model.model import Model
 from neurald.hal.model.numbering import first_few
 from neurald.hal.model.types import DeviceType, Dimensions, FeatureLevel
 from neurald.hal.unpicklable import Unpicklable
+
+#: For a device that does not implement `RunsConcurrently`.
+_DEFAULT_EXECUTIONS_AT_ONCE: Final = 4
 
 
 class BufferRole(Struct, frozen=True, kw_only=True):
@@ -190,6 +193,21 @@ class OpensAhead(Protocol):
             Error: it cannot be opened, as the next call will find out, too.
         """
         ...
+
+
+class RunsConcurrently(Protocol):
+    """An optional interface of a `Device` that runs several executions at the same time."""
+
+    @property
+    def executions_at_once(self) -> int:
+        """The number of executions that run efficiently at once, at least 1; further ones wait."""
+        ...
+
+
+def executions_at_once(device: Device) -> int:
+    """Returns `RunsConcurrently.executions_at_once`, or 4 for a device without it."""
+    count: int = getattr(device, "executions_at_once", _DEFAULT_EXECUTIONS_AT_ONCE)
+    return max(1, count)
 
 
 def declared_extensions(device: "Device") -> tuple[Extension, ...]:

@@ -7,7 +7,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.model.graph import ChannelQuant, Location, Operand
 from neurald.hal.model.types import Dimensions, Lifetime, OperandType, byte_size
 from neurald.hal.operations.machinery.signature import MAX_RANK
-from neurald.hal.validation.model_rules import validate_operand_type
+from neurald.hal.validation.operand_rules import validate_operand_type
 from neurald.runtime.tflite.file.schema import INT2, UINT4, Quantization, Tensor
 from neurald.runtime.tflite.file.schema_enums import TensorType
 

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from neurald.hal.admission.admission_queue import executions_at_once
 from neurald.hal.admission.native_gate import NativeGate
 from neurald.hal.crashes.breadcrumbs import Breadcrumbs
+from neurald.hal.device import executions_at_once
 from neurald.runtime.devices.local import cpu_device
 
 _LANES: Final = "lanes"

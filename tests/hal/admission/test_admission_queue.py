@@ -19,13 +19,12 @@ from neurald.hal.admission.admission_queue import (
     LONG_S,
     MAX_RUNNING_EXECUTIONS,
     AdmissionQueue,
-    OwnRooms,
     _fair_shares,
-    executions_at_once,
 )
 from neurald.hal.admission.execution_pace import ExecutionPace
+from neurald.hal.admission.rooms import OwnRooms
 from neurald.hal.admission.usage import AGEING_S, Ticket
-from neurald.hal.device import ExecuteOptions, PrepareOptions
+from neurald.hal.device import ExecuteOptions, PrepareOptions, executions_at_once
 from neurald.hal.errors import Cancelled, MissedDeadlineTransient
 from neurald.hal.model.request import Request
 from neurald.hal.model.types import Priority
