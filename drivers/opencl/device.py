@@ -37,11 +37,11 @@ from neurald.drivers.opencl.runtime.constants import DeviceConstants
 from neurald.drivers.opencl.runtime.executable import Executable
 from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.drivers.opencl.settings import process_settings
+from neurald.drivers.opencl.tuning.build_helper import build_kernels
 from neurald.drivers.opencl.tuning.calibration import calibrated, estimated, known
 from neurald.drivers.opencl.tuning.choices import Choices
 from neurald.drivers.opencl.tuning.helper_processes import HelperProcesses
 from neurald.drivers.opencl.tuning.improvement import ImprovementBuild
-from neurald.drivers.opencl.tuning.kernel_builds import build_kernels
 from neurald.drivers.opencl.tuning.tuning import Tuner, Tuning, select_faster
 from neurald.drivers.settings import Settings
 from neurald.hal.accounting.account import temporary

@@ -10,17 +10,19 @@ import logging
 import struct
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import msgspec
 
 from neurald.drivers.compiler.support.worker_process import WorkerProcess
+from neurald.drivers.opencl.codegen.kernel_source import Source
+from neurald.drivers.opencl.codegen.program_text import KernelTexts, kernel_name
 from neurald.drivers.opencl.platform.discovery import DeviceContext
-from neurald.drivers.opencl.runtime.program import BuiltProgram
+from neurald.drivers.opencl.runtime.program import BuiltProgram, missing_kernels
 from neurald.drivers.opencl.tuning.helper_processes import HelperProcesses, process_count
 from neurald.drivers.opencl.tuning.program_messages import Answer, Build, Measure
 from neurald.drivers.opencl.tuning.shard_queue import Shard, ShardQueue
-from neurald.drivers.opencl.tuning.sharding import work_bytes
+from neurald.drivers.opencl.tuning.sharding import shards_of, work_bytes
 from neurald.drivers.opencl.tuning.trials import trials_of
 from neurald.hal.decoding import from_msgpack
 from neurald.hal.errors import OpFailed
@@ -31,9 +33,12 @@ _LOG = logging.getLogger(__name__)
 #: Bytes of functions in a program that justify a process: building them takes longer than starting
 #: the process and opening the device.
 _MIN_WORK_BYTES = 60_000
+#: The least bytes of functions in each part of a step, if it has several. Parts are built at the
+#: same time, by processes that start while a model is lowered.
+_MIN_PART_BYTES = 10_000
 #: Time limits for building a program and for measuring kernels; a process that exceeds them is
 #: stuck.
-MAX_BUILD_S, _MAX_MEASURE_S = 120.0, 60.0
+_MAX_BUILD_S, _MAX_MEASURE_S = 120.0, 60.0
 
 
 class BuildHelper:
@@ -82,12 +87,12 @@ class BuildHelper:
             OSError, ValueError, struct.error: the process has ended, or its answer is invalid.
         """
         text, trials = trials_of(shard, self._facts, is_resident=self._is_resident)
-        built = ask(process, Build(text=text), MAX_BUILD_S)
+        built = _request(process, Build(text=text), _MAX_BUILD_S)
         if built.error:
             self._work.split(shard, built.error)
             return True
         with self._work.measuring_lock:
-            times = ask(process, Measure.of(trials), _MAX_MEASURE_S).times_ns
+            times = _request(process, Measure.of(trials), _MAX_MEASURE_S).times_ns
         if len(times) > len(shard) or not all(time_ns is None or time_ns >= 0 for time_ns in times):
             raise ValueError(f"a build helper process returned invalid times: {times}")
         self._work.record_times(shard, times)
@@ -147,7 +152,7 @@ class HelperBuild:
 
     def _fetch(self) -> None:
         try:
-            answer = ask(self._process, Build(text=self._text, wants_binary=True), MAX_BUILD_S)
+            answer = _request(self._process, Build(text=self._text, wants_binary=True), _MAX_BUILD_S)
             if not answer.error:
                 self._binary = answer.binary
         except (OSError, ValueError, struct.error) as error:
@@ -160,7 +165,7 @@ class HelperBuild:
 
 @contextmanager
 def build_in_helper(
-    device: DeviceContext, text: str, processes: HelperProcesses
+    device: DeviceContext, text: str, processes: HelperProcesses, min_bytes: int | None = None
 ) -> Iterator[Callable[[], BuiltProgram]]:
     """Builds a program in another process during the `with` block.
 
@@ -170,8 +175,11 @@ def build_in_helper(
         device: the device to build for.
         text: the text of the program.
         processes: where the process comes from.
+        min_bytes: the least bytes of functions for which a process is used; None for as many as
+            take longer to build than a process to start.
     """
-    is_worthwhile = process_count(device.facts) > 1 and work_bytes([text]) >= _MIN_WORK_BYTES
+    least = _MIN_WORK_BYTES if min_bytes is None else min_bytes
+    is_worthwhile = process_count(device.facts) > 1 and work_bytes([text]) >= least
     process = processes.take() if is_worthwhile else None
     if process is None:
         yield lambda: BuiltProgram.from_source(device, text)
@@ -183,7 +191,46 @@ def build_in_helper(
         build.close()
 
 
-def ask(process: WorkerProcess, request: Build | Measure, limit_s: float) -> Answer:
+def build_kernels(
+    device: DeviceContext, kernels: KernelTexts, processes: HelperProcesses | None = None
+) -> BuiltProgram:
+    """Builds the kernels of a step that are not built yet, in several processes if there are many.
+
+    Args:
+        device: the device to build for.
+        kernels: their texts.
+        processes: where the processes come from; None for new ones.
+
+    Raises:
+        OpFailed: compilation failed.
+        Error: the device failed.
+    """
+    missing = missing_kernels(device, kernels)
+    names: dict[str, tuple[Source, set[str]]] = {}
+    for source, bases in kernels.uses:
+        name = kernel_name(source, bases)
+        if name in missing:
+            names.setdefault(source.name, (source, set()))[1].add(name)
+    sources = [source for source, _ in names.values()]
+    work = work_bytes(source.text for source in sources)
+    part_bytes = max(_MIN_PART_BYTES, work // process_count(device.facts))
+    parts = [
+        {name for source in part for name in names[source.name][1]} for part in shards_of(sources, part_bytes)
+    ]
+    if len(parts) > 1:
+        processes = processes or HelperProcesses(device.facts)
+        with ExitStack() as stack:
+            texts = [kernels.together(part) for part in parts]
+            # Also the small ones, which would be built here one after another. The largest one has
+            # no process to wait for.
+            others = [stack.enter_context(build_in_helper(device, text, processes, 0)) for text in texts[1:]]
+            BuiltProgram.from_source(device, texts[0]).share(kernels, parts[0])
+            for part, finish in zip(parts[1:], others, strict=True):
+                finish().share(kernels, part)
+    return BuiltProgram.of_kernels(device, kernels)
+
+
+def _request(process: WorkerProcess, request: Build | Measure, limit_s: float) -> Answer:
     """Returns the answer of a process.
 
     Raises:

@@ -26,11 +26,10 @@ from neurald.drivers.opencl.runtime.persistent_kernel import (
 )
 from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.drivers.opencl.runtime.staging import upload
-from neurald.drivers.opencl.tuning.build_helper import build_in_helper
+from neurald.drivers.opencl.tuning.build_helper import build_in_helper, build_kernels
 from neurald.drivers.opencl.tuning.choices import SEPARATE, Choices, class_of, class_of_step
 from neurald.drivers.opencl.tuning.helper_processes import HelperProcesses, process_count
 from neurald.drivers.opencl.tuning.improvement import ImprovementBuild
-from neurald.drivers.opencl.tuning.kernel_builds import build_kernels
 from neurald.drivers.opencl.tuning.measuring import times_ns
 from neurald.drivers.opencl.tuning.sharding import functions_of
 from neurald.drivers.settings import Settings

@@ -28,7 +28,7 @@ from neurald.drivers.opencl.runtime.constants import DeviceConstants
 from neurald.drivers.opencl.runtime.open_launches import SizedLaunches
 from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.drivers.opencl.runtime.staging import Staging
-from neurald.drivers.opencl.tuning.kernel_builds import build_kernels
+from neurald.drivers.opencl.tuning.build_helper import build_kernels
 from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import BadData, MissedDeadlinePersistent, OpFailed

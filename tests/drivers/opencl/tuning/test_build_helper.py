@@ -1,16 +1,19 @@
 """Programs that other processes build."""
 
 import os
+from itertools import product
 from pathlib import Path
 
 import pytest
-from support.opencl.trials import as_gpu, ends
+from support.opencl.trials import as_gpu, ends, good, slowed
 
+from neurald.drivers.compiler.memory.buffer_location import Base
 from neurald.drivers.compiler.support.worker_process import WorkerProcess
+from neurald.drivers.opencl.codegen.program_text import KernelTexts, kernel_name
 from neurald.drivers.opencl.platform.discovery import DeviceContext
-from neurald.drivers.opencl.runtime.program import BuiltProgram
+from neurald.drivers.opencl.runtime.program import BuiltProgram, missing_kernels
 from neurald.drivers.opencl.tuning import build_helper, helper_processes
-from neurald.drivers.opencl.tuning.build_helper import build_in_helper
+from neurald.drivers.opencl.tuning.build_helper import build_in_helper, build_kernels
 from neurald.drivers.opencl.tuning.helper_processes import HelperProcesses
 
 GOOD = "kernel void twice(global float* a) { a[get_global_id(0)] *= 2; }\n"
@@ -28,6 +31,7 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> list[WorkerProcess]:
 
     monkeypatch.setattr(helper_processes, "WorkerProcess", start)
     monkeypatch.setattr(build_helper, "_MIN_WORK_BYTES", 1)
+    monkeypatch.setattr(build_helper, "_MIN_PART_BYTES", 1)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
     return found
 
@@ -88,3 +92,59 @@ def test_small_programs_are_built_in_this_process(
     device = as_gpu(opencl)
     with build_in_helper(device, GOOD, HelperProcesses(device.facts)) as finish:
         assert finish().kernel("twice", ()).int_ptr
+
+
+def test_kernels_of_a_step_are_built_in_parts(
+    opencl: DeviceContext, processes: list[WorkerProcess], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only those that are missing, one part of them here."""
+    # Parts are built in processes although one would not pay for a program of their size.
+    monkeypatch.setattr(build_helper, "_MIN_WORK_BYTES", 1 << 30)
+    device = as_gpu(opencl)
+    uses = tuple((slowed(number), (Base.ARENA,) * len(good().arguments)) for number in range(4))
+    kernels = KernelTexts(uses=uses, has_fp64=False)
+    built: list[str] = []
+    from_source = BuiltProgram.from_source
+
+    def recorded(device: DeviceContext, text: str) -> BuiltProgram:
+        built.append(text)
+        return from_source(device, text)
+
+    monkeypatch.setattr(BuiltProgram, "from_source", recorded)
+    program = build_kernels(device, kernels)
+    assert len(processes) == len(built) == 1, "two cores build two parts"
+    names = [kernel_name(*use) for use in uses]
+    for name in names:
+        assert program.kernel(name, ()).int_ptr
+    assert sum(name in built[0] for name in names) == 2
+    assert not missing_kernels(device, kernels)
+    assert build_kernels(device, kernels).kernel(names[0], ()).int_ptr
+    assert len(processes) == len(built) == 1
+
+
+def test_processes_that_start_ahead(opencl: DeviceContext, processes: list[WorkerProcess]) -> None:
+    """Large models get them, kernels are built in them, and those that nothing needs end."""
+    device = as_gpu(opencl)
+    HelperProcesses(device.facts, 1).close()
+    assert not processes
+    ready = HelperProcesses(device.facts, 100)
+    assert len(processes) == 1
+    uses = tuple((slowed(10 + number), (Base.ARENA,) * len(good().arguments)) for number in range(4))
+    build_kernels(device, KernelTexts(uses=uses, has_fp64=False), ready)
+    ready.close()
+    assert len(processes) == 1
+    unused = HelperProcesses(device.facts, 100)
+    unused.close()
+    assert len(processes) == 2
+    assert all(map(ends, processes))
+
+
+def test_functions_of_several_kernels_count_once(
+    opencl: DeviceContext, processes: list[WorkerProcess], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kernels with the same text are one function, so that parts are about equally long."""
+    monkeypatch.setattr(build_helper, "_MIN_PART_BYTES", 2 * len(good().text))
+    uses = tuple((good(), bases) for bases in product((Base.ARENA, Base.CONSTANTS), repeat=2))
+    padded = tuple((source, (*bases, *(Base.ARENA,) * (len(source.arguments) - 2))) for source, bases in uses)
+    build_kernels(as_gpu(opencl), KernelTexts(uses=padded, has_fp64=False))
+    assert not processes

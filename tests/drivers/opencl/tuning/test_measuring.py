@@ -118,7 +118,7 @@ def test_failures_of_helpers(
     worker.write_text(FAILURES[failure])
     monkeypatch.setattr(helper_processes, "_WORKER", worker)
     if failure == "says nothing":
-        monkeypatch.setattr(build_helper, "MAX_BUILD_S", 0.5)
+        monkeypatch.setattr(build_helper, "_MAX_BUILD_S", 0.5)
     sources = some()[:3]
     assert set(times_ns(as_gpu(opencl), sources, is_resident=False)) == names(sources[:2])
     assert "build helper process ended" in caplog.text
