@@ -24,7 +24,7 @@ from neurald.service.inference.protocol.messages import (
     ModelInferResponse,
     ModelStreamInferResponse,
 )
-from neurald.service.inference.protocol.regions import REGION, RegionTable
+from neurald.service.inference.protocol.regions import PART_SIZE, REGION, RegionTable
 from neurald.service.inference.protocol.string_contents import Strings, taken_strings
 from neurald.service.inference.protocol.tensors import (
     BINARY_OUTPUT,
@@ -36,6 +36,7 @@ from neurald.service.inference.protocol.tensors import (
     InputBytes,
     InputTensor,
     Parameter,
+    RegionPart,
     WantedOutput,
     checked_shape,
     number_fault,
@@ -225,7 +226,7 @@ def _inputs(
         name = each.name
         shape = checked_shape(name, each.shape)
         source: InputBytes
-        region = regions.part_of(name, decode_parameters(each.parameters)) if each.parameters else None
+        region = _part_of(name, decode_parameters(each.parameters), regions) if each.parameters else None
         if region is not None:
             if each.HasField("contents"):
                 raise ServiceError(
@@ -312,12 +313,41 @@ def _wanted(each: Any, regions: RegionTable) -> WantedOutput:
     if not each.parameters:
         return WantedOutput(name=each.name)
     parameters = decode_parameters(each.parameters)
-    region, classes = regions.part_of(each.name, parameters), class_count(each.name, parameters)
+    region, classes = _part_of(each.name, parameters, regions), class_count(each.name, parameters)
+    if not parameters.get("classification", True):
+        raise ServiceError(
+            Status.INVALID,
+            f"invalid value for 'classification' parameter, expected >= 0: output {quoted(each.name)}: 0 "
+            "classes are wanted; leave the parameter out for the values",
+        )
     if region is not None and classes:
         raise ServiceError(
             Status.INVALID, f"output can't set both '{REGION}' and 'classification': {quoted(each.name)}"
         )
     return WantedOutput(name=each.name, region=region, classes=classes)
+
+
+def _part_of(name: str, parameters: dict[str, Parameter], regions: RegionTable) -> RegionPart | None:
+    """Returns the part of a region that a tensor's parameters name; None if they name none.
+
+    Raises:
+        ServiceError: they are not complete, or there is no such part.
+    """
+    fault = ""
+    if REGION not in parameters:
+        if PART_SIZE in parameters:
+            fault = (
+                f"'{PART_SIZE}' can not be specified without '{REGION}' parameter for tensor {quoted(name)}"
+            )
+    elif not isinstance(parameters[REGION], str):
+        fault = (
+            f"invalid value type for '{REGION}' parameter for tensor {quoted(name)}, expected string_param."
+        )
+    elif PART_SIZE not in parameters:
+        fault = f"'{PART_SIZE}' must be specified along with '{REGION}' parameter for tensor {quoted(name)}"
+    if fault:
+        raise ServiceError(Status.INVALID, fault)
+    return regions.part_of(name, parameters)
 
 
 def class_count(name: str, parameters: dict[str, Parameter]) -> int:

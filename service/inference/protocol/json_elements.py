@@ -167,7 +167,9 @@ def _depth(nested: Any) -> int:
 def _flattened(nested: Any) -> list[Any]:
     """Returns the elements of a list, or of lists in lists, in order."""
     if not isinstance(nested, list):
-        raise ServiceError(Status.INVALID, "Unable to parse 'data': attempt to access non-array as array")
+        raise ServiceError(
+            Status.INVALID, "Unable to parse 'data': attempt to access JSON non-array as array"
+        )
     found: list[Any] = []
     waiting = [iter(nested)]
     while waiting:

@@ -14,6 +14,10 @@ SHARED_MEMORY_IS_DISABLED: Final = (
 )
 
 
+#: The parameter of a tensor with the size of its part of the region.
+PART_SIZE: Final = "shared_memory_byte_size"
+
+
 class RegionTable(Protocol):
     """The regions of shared memory that clients have registered."""
 

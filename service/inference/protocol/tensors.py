@@ -275,8 +275,8 @@ def checked_shape(name: str, shape: "list[int] | tuple[int, ...]") -> tuple[int,
     if len(shape) > MAX_RANK or any(length < 0 for length in shape):
         raise ServiceError(
             Status.INVALID,
-            f"input {quoted(name)} has the shape {list(shape[:MAX_RANK])}, of {len(shape)} lengths; up to {MAX_RANK} "
-            "that are not negative are expected",
+            f"All input dimensions should be specified for input {quoted(name)}, got {list(shape[:MAX_RANK])}, of "
+            f"{len(shape)} lengths; up to {MAX_RANK} that are not negative are expected",
         )
     count = math.prod(shape)
     if count > _MAX_ELEMENTS or any(length > _MAX_ELEMENTS for length in shape):

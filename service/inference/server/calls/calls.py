@@ -84,10 +84,16 @@ class Calls:
         return self.is_open and self.registry.is_ready
 
     def is_model_ready(self, name: str, version: str) -> bool:
-        """Returns whether a model can be run now; False if there is none of this name."""
+        """Returns whether a model can be run now; False if there is none of this name.
+
+        Raises:
+            ServiceError: the version is not a number.
+        """
         try:
             return self.registry.find(name, version).is_ready
-        except ServiceError:
+        except ServiceError as error:
+            if error.status is Status.INVALID:
+                raise
             return False
 
     # Descriptions.

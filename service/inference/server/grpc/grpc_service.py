@@ -145,6 +145,12 @@ class V2Service:
 
         async def unload(request: Any) -> Any:
             _refuse_repository(request)
+            dependents = model_parameters(request.parameters).get("unload_dependents", False)
+            if not isinstance(dependents, bool):
+                raise ServiceError(
+                    Status.INVALID,
+                    "invalid value type for 'unload_dependents' parameter, expected bool_param.",
+                )
             await calls.unload(request.model_name)
             return message_type("RepositoryModelUnloadResponse")()
 

@@ -69,7 +69,10 @@ def encoding_of(named: bytes) -> bytes:
         return IDENTITY
     found = _ENCODINGS.get(name)
     if found is None:
-        raise ServiceError(Status.INVALID, "content-encoding has to be identity, gzip or deflate")
+        raise ServiceError(
+            Status.UNIMPLEMENTED,
+            "Unsupported compression type: content-encoding has to be identity, gzip or deflate",
+        )
     return found
 
 

@@ -59,6 +59,8 @@ def _call(
     more: Mapping[str, Document] | None = None,
     parameters: Sequence[Document] = (),
 ) -> Document:
+    if body is not None:
+        errors = (*errors, 501)  # for a body whose encoding is not known
     answered: Document = {"description": "The answer."}
     if answer is not None:
         answered["content"] = {"application/json": {"schema": answer}}

@@ -23,7 +23,7 @@ from typing import Final
 
 from neurald.service.inference.mapping.guarded_copy import CopyOutcome, MappedRange, mapped_range
 from neurald.service.inference.protocol.errors import ServiceError, Status
-from neurald.service.inference.protocol.regions import REGION
+from neurald.service.inference.protocol.regions import PART_SIZE, REGION
 from neurald.service.inference.protocol.tensors import Parameter, quoted, read_at
 from neurald.service.inference.repository.folders import open_beneath
 from neurald.service.inference.server.client_choices import RegionChoice
@@ -44,7 +44,6 @@ _MIN_MAPPED_BYTES: Final = 1 << 16
 _UNMAPPED_COPIES: Final = 16
 
 _OFFSET: Final = "shared_memory_offset"
-_SIZE: Final = "shared_memory_byte_size"
 
 
 class _SharedFile:
@@ -336,7 +335,7 @@ class SharedMemoryRegions:
         region = self._regions.get(name) if isinstance(name, str) else None
         if region is None:
             raise ServiceError(Status.NOT_FOUND, f"Unable to find shared memory region: {quoted(str(name))}")
-        offset, size = parameters.get(_OFFSET, 0), parameters.get(_SIZE, 0)
+        offset, size = parameters.get(_OFFSET, 0), parameters.get(PART_SIZE, 0)
         for value in (offset, size):
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:
                 raise ServiceError(

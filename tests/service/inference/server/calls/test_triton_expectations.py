@@ -511,3 +511,68 @@ def test_regions_that_do_not_fit(serving: Serving) -> None:
                 client.unregister_system_shared_memory("r")
     finally:
         shm.destroy_shared_memory_region(handle)
+
+
+@sweep(
+    ("tensor", "parameters", "message"),
+    [
+        (
+            "input",
+            {"shared_memory_region": "none"},
+            "'shared_memory_byte_size' must be specified along with 'shared_memory_region' parameter for tensor 'x'",
+        ),
+        (
+            "input",
+            {"shared_memory_region": 5, "shared_memory_byte_size": 16},
+            "invalid value type for 'shared_memory_region' parameter for tensor 'x', expected string_param.",
+        ),
+        (
+            "output",
+            {"shared_memory_byte_size": 16},
+            "'shared_memory_byte_size' can not be specified without 'shared_memory_region' parameter for tensor 'y'",
+        ),
+        ("output", {"classification": 0}, "invalid value for 'classification' parameter, expected >= 0"),
+    ],
+    ids=range(4),
+)
+def test_parameters_of_tensors_over_grpc(
+    serving: Serving, tensor: str, parameters: dict[str, Any], message: str
+) -> None:
+    service_pb2 = triton_grpc.service_pb2
+    request = service_pb2.ModelInferRequest(model_name="same", raw_input_contents=[bytes(16)])
+    source = request.inputs.add(name="x", datatype="FP32", shape=[1, 4])
+    target = request.outputs.add(name="y")
+    for key, value in parameters.items():
+        parameter = (source if tensor == "input" else target).parameters[key]
+        if isinstance(value, str):
+            parameter.string_param = value
+        else:
+            parameter.int64_param = value
+    with (
+        grpc.insecure_channel(serving.grpc) as channel,
+        pytest.raises(grpc.RpcError) as caught,
+    ):
+        triton_grpc.service_pb2_grpc.GRPCInferenceServiceStub(channel).ModelInfer(request)
+    error: Any = caught.value
+    assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert error.details().startswith(message)
+
+
+def test_what_is_asked_of_models_is_checked(serving: Serving) -> None:
+    with triton_grpc.InferenceServerClient(serving.grpc) as client:
+        with pytest.raises(InferenceServerException, match="version should be an integral value > 0"):
+            client.is_model_ready("same", "a")
+        assert not client.is_model_ready("none", "1")
+        request = triton_grpc.service_pb2.RepositoryModelUnloadRequest(model_name="none")
+        request.parameters["unload_dependents"].string_param = "yes"
+        with (
+            grpc.insecure_channel(serving.grpc) as channel,
+            pytest.raises(grpc.RpcError, match="'unload_dependents' parameter, expected bool_param"),
+        ):
+            triton_grpc.service_pb2_grpc.GRPCInferenceServiceStub(channel).RepositoryModelUnload(request)
+
+
+def test_other_encodings_are_not_implemented(serving: Serving) -> None:
+    status, document, _ = ask(serving, "same", b"{}", {"Content-Encoding": "br"})
+    assert status == 501
+    assert document["error"].startswith("Unsupported compression type")

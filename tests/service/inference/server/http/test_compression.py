@@ -83,7 +83,7 @@ def test_encodings_of_requests(named: bytes, expected: bytes) -> None:
 def test_other_encodings_are_refused(named: bytes) -> None:
     with pytest.raises(ServiceError, match="identity, gzip or deflate") as caught:
         encoding_of(named)
-    assert caught.value.status is Status.INVALID
+    assert caught.value.status is Status.UNIMPLEMENTED
 
 
 def inflated(content: bytes, encoding: bytes = b"gzip", most: int = 1 << 22) -> bytes:
