@@ -9,6 +9,7 @@ Quotients round towards minus infinity, as in Python.
 """
 
 from collections.abc import Mapping
+from functools import reduce
 
 from neurald.drivers.compiler.ir.expression_nodes import (
     INDEX_OPERATIONS,
@@ -28,6 +29,8 @@ from neurald.drivers.compiler.ir.extents.extent import (
     is_one,
     is_rising,
     is_zero,
+    least,
+    most,
     same_length,
 )
 from neurald.drivers.compiler.ir.op import Op
@@ -121,7 +124,8 @@ def _multiply(first: Expression, second: Expression) -> Expression:
         low, high = first.low * second.low, first.high * second.high
     else:
         corners = [a * b for a in (first.low, first.high) for b in (second.low, second.high)]
-        low, high = min(corners), max(corners)
+        # Whichever of open lengths is larger, the bounds hold.
+        low, high = reduce(least, corners), reduce(most, corners)
     return apply(Op.MULTIPLY, first, second, low=low, high=high)
 
 

@@ -19,6 +19,7 @@ from neurald.drivers.compiler.ir.expression import (
     index,
     reduce,
 )
+from neurald.drivers.compiler.ir.extents.extent import is_multiple, is_one, same_length
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.kernel_rewriting import rewrite_kernel
 from neurald.drivers.compiler.ir.offsets import offset_of
@@ -122,9 +123,10 @@ def _splits(axes: Sequence[Axis], divisions: Sequence[Expression]) -> list[tuple
         factors = dict(terms)
         for position, each in enumerate(axes):
             factor = factors.get(each, 0)
-            if factor > 0 and divisor.low % factor == 0:
+            if factor > 0 and is_multiple(divisor.low, factor):
                 length = divisor.low // factor
-                if 1 < length < each.extent and each.extent % length == 0:
+                is_part = not (is_one(length) or same_length(length, each.extent))
+                if is_part and is_multiple(each.extent, length):
                     found.add((position, length))
     return sorted(found)
 

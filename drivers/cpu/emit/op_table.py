@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from neurald.drivers.compiler.ir.expression import Apply, Constant, Expression
-from neurald.drivers.compiler.ir.extents.extent import Extent
+from neurald.drivers.compiler.ir.extents.extent import Extent, estimate
 from neurald.drivers.compiler.ir.op import EXACT_ON_FLOAT16, Number, Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.emit.math import angles, sigmoids, vector_math
@@ -53,7 +53,10 @@ def computed(expression: Expression, lanes: int) -> str:
     """
     if expression.type is not Scalar.INDEX:
         return _COMPUTED[expression.type]
-    is_short = lanes > 1 and expression.low >= _INT32[0] and expression.high <= _INT32[1]
+    # An i64 is right for all open lengths, so that only an i32 asks for a guard.
+    low, high = expression.low, expression.high
+    may_be_short = lanes > 1 and estimate(low) >= _INT32[0] and estimate(high) <= _INT32[1]
+    is_short = may_be_short and low >= _INT32[0] and high <= _INT32[1]
     return "i32" if is_short else "i64"
 
 

@@ -5,7 +5,7 @@ Other kernels use `render`.
 
 import math
 
-from neurald.drivers.compiler.ir.extents.extent import Extent
+from neurald.drivers.compiler.ir.extents.extent import Extent, is_one
 from neurald.drivers.compiler.ir.graph import (
     Attention,
     Contraction,
@@ -89,8 +89,10 @@ def routine_for(kernel: Kernel, target: Target) -> Routine | None:
     if isinstance(node, TopK):
         from neurald.drivers.cpu.kernels.row_wise import arg_max, top_k
 
-        is_one = node.output.shape[-1] == 1
-        return arg_max.routine(kernel, node, target) if is_one else top_k.routine(kernel, node, target)
+        # Keys that stay in registers are those of rows of a known length.
+        is_known = not isinstance(node.input.shape[-1], Extent)
+        chosen = arg_max if is_known and is_one(node.output.shape[-1]) else top_k
+        return chosen.routine(kernel, node, target)
     if isinstance(node, Procedure):
         from neurald.drivers.cpu.kernels.irregular.select import procedure_routine
 

@@ -17,7 +17,7 @@ from neurald.drivers.compiler.frontend.graph_builder import scalar_of, stored_el
 from neurald.drivers.compiler.ir.builder import Unsupported
 from neurald.drivers.compiler.ir.complex_numbers import value_shape
 from neurald.drivers.compiler.ir.expression import Expression, axis, clamp, constant, index, load
-from neurald.drivers.compiler.ir.extents.extent import Extent, estimate, has_extents
+from neurald.drivers.compiler.ir.extents.extent import Extent, estimate, has_extents, is_zero
 from neurald.drivers.compiler.ir.extents.scope import ExtentScope, Guard
 from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
@@ -385,7 +385,7 @@ class StepBuilder:
         for d, (along, whole) in enumerate(zip(axes, target.shape, strict=True)):
             last = whole - along.extent
             begin = load(start, (index(d),))
-            position.append(along + (clamp(begin.to(Scalar.INDEX), 0, last) if last else 0))
+            position.append(along + (0 if is_zero(last) else clamp(begin.to(Scalar.INDEX), 0, last)))
             if update.message:
                 requirements.append(((begin >= 0) & (begin <= last), update.message))
         return Kernel(

@@ -13,6 +13,7 @@ from neurald.drivers.compiler.ir.extents.extent import (
     estimate,
     has_extents,
     highest,
+    is_one,
     may_change,
     surely_lowest,
 )
@@ -96,7 +97,7 @@ def _cuts(kernel: Kernel, target: Target, *, has_short: bool) -> Iterator[tuple[
         target: the target of the code.
         has_short: False if both parts must be long enough for vectors; True if one is enough.
     """
-    moving = [each for each in kernel.axes if each.extent > 1]
+    moving = [each for each in kernel.axes if not is_one(each.extent)]
     for each in walk(*kernel.roots):
         if (
             not isinstance(each, Apply)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Load, axis, load
+from neurald.drivers.compiler.ir.extents.extent import is_one
 from neurald.drivers.compiler.ir.graph import delinearize, linearize
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.kernel_rewriting import rewrite_kernel
@@ -89,7 +90,7 @@ def _reorder(kernel: Kernel, readers: Sequence[Kernel], target: Target) -> list[
 
 def _gathers(kernel: Kernel) -> bool:
     """Returns True if neighbouring outputs read from addresses that are not adjacent."""
-    last = next((each for each in reversed(kernel.axes) if each.extent > 1), None)
+    last = next((each for each in reversed(kernel.axes) if not is_one(each.extent)), None)
     if last is None:
         return False
     loads = (each for each in walk(*kernel.roots) if isinstance(each, Load))

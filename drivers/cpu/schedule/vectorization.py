@@ -138,7 +138,8 @@ def schedule_loops(kernel: Kernel, target: Target, *, is_single: bool = False) -
     wanted = max(1, work_items, math.ceil(cost / _MAX_WORK_ITEM_NS))
     if kernel.limit is not None:
         # The work items of rows that are not needed are left out.
-        wanted = max(wanted, min(_MAX_LIMITED_ITEMS, math.prod(kernel.shape) // _MIN_LIMITED_ELEMENTS))
+        elements = estimate(math.prod(kernel.shape))
+        wanted = max(wanted, min(_MAX_LIMITED_ITEMS, elements // _MIN_LIMITED_ELEMENTS))
     order = kernel.axes if chosen.row is not None else _order(kernel, lanes)
     layout = LoopSchedule(
         kernel=kernel,

@@ -16,7 +16,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from neurald.drivers.compiler.ir.expression import Apply, Axis, Constant, Expression, Linear, Load, Reduce
-from neurald.drivers.compiler.ir.extents.extent import Extent, estimate
+from neurald.drivers.compiler.ir.extents.extent import Extent, estimate, is_one
 from neurald.drivers.compiler.ir.graph import linearize
 from neurald.drivers.compiler.ir.kernel import Kernel, op_cost
 from neurald.drivers.compiler.ir.op import Op
@@ -51,7 +51,7 @@ def memory_order(kernel: Kernel) -> tuple[Axis, ...] | None:
 
     None if they are in this order, or if there is none.
     """
-    moving = [each for each in kernel.axes if each.extent > 1]
+    moving = [each for each in kernel.axes if not is_one(each.extent)]
     if kernel.contraction is not None or kernel.output_offset is not None or len(moving) < 2:
         return None
     loads = [each for each in kernel.expressions if isinstance(each, Load) and each.value.constant is None]
@@ -216,7 +216,7 @@ def range_fraction(condition: Expression, last: Axis | None) -> float | None:
 
 def last_axis(kernel: Kernel) -> Axis | None:
     """Returns the innermost axis with several indices."""
-    return next((each for each in reversed(kernel.axes) if each.extent > 1), None)
+    return next((each for each in reversed(kernel.axes) if not is_one(each.extent)), None)
 
 
 def conjuncts(condition: Expression) -> Iterator[Expression]:

@@ -1,6 +1,7 @@
 """Flattens contraction kernels to two axes: positions and channels."""
 
 from neurald.drivers.compiler.ir.expression import Expression, axis, index
+from neurald.drivers.compiler.ir.extents.extent import is_one
 from neurald.drivers.compiler.ir.graph import delinearize
 from neurald.drivers.compiler.ir.kernel import Kernel, element_count
 from neurald.drivers.compiler.ir.offsets import stride_along
@@ -30,7 +31,7 @@ def flattened(kernel: Kernel) -> Kernel:
     row, channel = axis(element_count(tuple(outer)), "m"), kernel.axes[-1]
     indexes = delinearize(row, tuple(outer))
     mapping: dict[Expression, Expression] = {
-        each: position if each.extent > 1 else index(0)
+        each: index(0) if is_one(each.extent) else position
         for each, position in zip(kernel.axes[:-1], indexes, strict=True)
     }
     memory: dict[Expression, Expression] = {}

@@ -1,4 +1,5 @@
 from neurald.drivers.compiler.ir.expression import Expression, Load, Reduce, axis, load, reduce
+from neurald.drivers.compiler.ir.extents.scope import MIN_LENGTH, ExtentScope
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.offsets import offset_of, stride_along
 from neurald.drivers.compiler.ir.op import ReductionOp
@@ -85,6 +86,20 @@ def test_axes_that_are_no_multiples_are_not_split() -> None:
     at = axis(7), axis(5)
     body = load(Value((4, 5), Scalar.FLOAT32), (at[0] // 2, at[1]))
     assert simplify_axes(Kernel(output=Value((7, 5), Scalar.FLOAT32), axes=at, body=body)).shape == (7, 5)
+
+
+def test_open_axes_are_split_if_they_are_multiples_for_all_lengths() -> None:
+    """Whether the length of the compilation is one decides nothing, nor whether it is longer."""
+    scope = ExtentScope(())
+    length = scope.add_symbol(129, 0)
+    with scope.assuming(MIN_LENGTH):
+        for extent, shape in ((length, (length,)), (length * 3, (length, 3))):
+            at = axis(extent)
+            body = load(Value((200, 7), Scalar.FLOAT32), (at // 3, at % 3))
+            kernel = Kernel(output=Value((extent,), Scalar.FLOAT32), axes=(at,), body=body)
+            scope.recorded()
+            assert simplify_axes(kernel).shape == shape
+            assert scope.recorded() == ()
 
 
 def test_strides() -> None:

@@ -416,6 +416,76 @@ def test_lengths_for_which_the_code_is_not_valid_run_on_references(
         assert "runs on references" in caplog.text
 
 
+def _list_written() -> nd.Model:
+    """Returns a loop that writes each row of a list, whose length is an input."""
+    graph, condition, body = Graph(), Graph(), Graph()
+    kinds = [(INT, (1,)), (FLOAT, (0, WIDTH)), (INT, (1,))]
+    tested, given = ([each.value(*kind) for kind in kinds] for each in (condition, body))
+    holds = condition.value(BOOL, (1,))
+    condition.builder.add_operation(Op.LESS, [tested[0], tested[2]], [holds])
+    counted = body.binary(ADD, given[0], body.constant([1], INT), body.value(INT, (1,)))
+    size, begin = body.value(INT, (2,)), body.value(INT, (2,))
+    for part, other, both in ((given[0], -1, size), (counted, 0, begin)):
+        inputs = [part, body.constant([other], INT), number(body, 0)]
+        body.builder.add_operation(Op.TFLITE_CONCATENATION, inputs, [both])
+    head, tail, joined = (body.value(shape=(0, WIDTH)) for _ in range(3))
+    body.builder.add_operation(Op.SLICE, [given[1], body.constant([0, 0], INT), size], [head])
+    body.builder.add_operation(Op.SLICE, [given[1], begin, body.constant([-1, -1], INT)], [tail])
+    row = body.value(shape=(1, WIDTH))
+    turn = body.value(shape=(1,))
+    body.builder.add_operation(Op.CAST, [given[0]], [turn])
+    half = body.builder.add_operand(FLOAT, (1, WIDTH))
+    body.builder.set_operand_value(half, [[0.5] * WIDTH])
+    body.binary(ADD, turn, half, row)
+    body.builder.add_operation(Op.CONCATENATION, [head, row, tail, number(body, 0)], [joined])
+    models = condition.finish(tested, [holds]), body.finish(given, [counted, joined])
+    limit, shape, rows_ = graph.value(INT, (1,)), graph.value(INT, (2,)), graph.value(shape=(0, WIDTH))
+    inputs = [limit, graph.constant([WIDTH], INT), number(graph, 0)]
+    graph.builder.add_operation(Op.TFLITE_CONCATENATION, inputs, [shape])
+    value = graph.builder.add_operand(nd.OperandType.FLOAT32)
+    graph.builder.set_operand_value(value, 7.0)
+    graph.builder.add_operation(Op.FILL, [shape, value], [rows_])
+    outputs = [graph.value(*kind) for kind in kinds[:2]]
+    arguments = [*map(graph.model, models), graph.constant([0], INT), rows_, limit]
+    graph.builder.add_operation(Op.WHILE, arguments, outputs)
+    return graph.finish([limit], outputs)
+
+
+@sweep("count", [1, 2, 3, 40])
+def test_elements_of_lists_of_any_length_are_written(count: int, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "neurald"):
+        found = assert_same(_list_written(), turns(count))
+    assert found[1].shape == (count, WIDTH)
+    assert "runs on references" not in caplog.text
+    assert "not compiled" not in caplog.text
+
+
+@sweep("size", [2, 3, 7, 40])
+def test_images_are_pooled_down_to_one_element(size: int, caplog: pytest.LogCaptureFixture) -> None:
+    graph, condition, body = Graph(), Graph(), Graph()
+    tested, given = (each.value(shape=(1, 0, 0, 2)) for each in (condition, body))
+    shape, height, holds = condition.value(INT, (4,)), condition.value(INT, (1,)), condition.value(BOOL, (1,))
+    condition.builder.add_operation(Op.TFLITE_SHAPE, [tested], [shape])
+    limits = [condition.constant([1], INT) for _ in range(2)]
+    condition.builder.add_operation(Op.TFLITE_SLICE, [shape, *limits], [height])
+    condition.builder.add_operation(Op.GREATER, [height, limits[0]], [holds])
+    smaller = body.value(shape=(1, 0, 0, 2))
+    same_padding = [number(body, each) for each in (1, 2, 2, 2, 2, 0)]
+    body.builder.add_operation(Op.AVERAGE_POOL_2D, [given, *same_padding], [smaller])
+    models = condition.finish([tested], [holds]), body.finish([given], [smaller])
+    image, output = (graph.value(shape=(1, 0, 0, 2)) for _ in range(2))
+    graph.builder.add_operation(Op.WHILE, [*map(graph.model, models), image], [output])
+    model = graph.finish([image], [output])
+    source = np.random.default_rng(size).random((1, size, size, 2), np.float32)
+    with caplog.at_level(logging.INFO, "neurald"):
+        found, wanted = (results(model, device, source) for device in (CpuDevice(), ReferenceDevice()))
+    assert found is not None
+    assert wanted is not None
+    np.testing.assert_allclose(found[0], wanted[0], rtol=1e-5)
+    assert "runs on references" not in caplog.text
+    assert "not compiled" not in caplog.text
+
+
 @sweep("count", [2, 3, 40, 300])
 def test_lists_that_shrink_until_they_are_empty(count: int, caplog: pytest.LogCaptureFixture) -> None:
     """Rows are taken from the front while there are any."""

@@ -4,6 +4,7 @@ All dimensions of the inputs of a random case are opened, and the code for its s
 for others.
 """
 
+import logging
 import random
 from collections.abc import Iterator
 from itertools import groupby
@@ -11,9 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.tflite.builder import TfliteModel
 
+import neurald as nd
 from neurald.drivers.compiler.ir.extents.extent import MIN_LENGTH
-from neurald.drivers.cpu.device import process_settings
+from neurald.drivers.cpu.device import CpuDevice, process_settings
 from neurald.drivers.cpu.preparation import Preparation
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.target.target import host_target
@@ -25,6 +28,7 @@ from neurald.hal.model.model import Model
 from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Array, Shape
 from neurald.hal.records import replace
+from neurald.runtime.tflite.file.schema_enums import TensorType
 from neurald.service.conformance.cases.case import Case, CaseSignature, generate, signatures
 
 #: Parts into which the operations are divided, and the number of cases of each operation.
@@ -144,3 +148,29 @@ def test_open_lengths_give_the_results_of_references(part: int) -> None:
                 assert_close(found, each, f"{case.identifier} for {others} instead of {shapes}")
             compared += 1
     assert compared > 0
+
+
+@pytest.mark.parametrize("code", ["ARG_MAX", "ARG_MIN"])
+def test_largest_elements_of_rows_of_any_length(
+    code: str, compiles_here: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Keys of rows of known lengths stay in registers; others have code for all lengths."""
+    file = TfliteModel()
+    graph = file.subgraph()
+    source = graph.tensor((3, 1), shape_signature=(3, -1))
+    last = graph.tensor((), "INT32", data=np.array(-1, np.int32), has_rank=True)
+    output = graph.tensor((3,), "INT32")
+    options = "Arg" + code[4:].title() + "Options"
+    graph.operator(code, [source, last], [output], options, OutputType=TensorType.INT32)
+    graph.inputs, graph.outputs = [source], [output]
+    builder = nd.CompilationBuilder(nd.load_tflite(file.build()), [CpuDevice()])
+    builder.set_caching(None)
+    compilation = builder.finish()
+    chosen = np.random.default_rng(3)
+    with caplog.at_level(logging.INFO, "neurald"):
+        for length in (67, 2, 3, 16, 65, 1000):
+            # Many elements are equal, and the first of them counts.
+            array = chosen.integers(0, 9, (3, length)).astype(np.float32)
+            wanted = np.argmax(array, 1) if code == "ARG_MAX" else np.argmin(array, 1)
+            np.testing.assert_array_equal(compilation.run(array)[0], wanted)
+    assert "only valid for these lengths" not in caplog.text
