@@ -225,7 +225,9 @@ class _Compiler:
         """Compiles the model of a block."""
         names = _StructuredNames(structured, block.operations)
         with self._assuming():
-            graph = self._graph(part.model, part.empty, charges_constants=False, lengths=part.lengths)
+            graph = self._graph(
+                part.model, part.empty, charges_constants=False, has_all_rows=True, lengths=part.lengths
+            )
             fused, calls = self._fused(graph, names)
         return CompiledBlock(graph=fused, calls=calls, guards=self._guards())
 
@@ -254,6 +256,7 @@ class _Compiler:
         *,
         charges_constants: bool = True,
         has_bounds: bool = False,
+        has_all_rows: bool = False,
         expects_inputs: bool = False,
         lengths: Mapping[int, np.ndarray] | None = None,
     ) -> Graph:
@@ -263,6 +266,7 @@ class _Compiler:
             self._folding.graph,
             charges_constants=charges_constants,
             has_bounds=has_bounds,
+            has_all_rows=has_all_rows,
             expects_inputs=expects_inputs,
             lengths=lengths,
             strings=self.strings,

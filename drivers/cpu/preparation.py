@@ -262,7 +262,14 @@ class Preparation:
             for item in each_item(structured.items):
                 if isinstance(item, BasicBlock):
                     part = blocks.of(item)
-                    build_graph(part.model, part.empty, charges_constants=False, strings=_string_constants())
+                    build_graph(
+                        part.model,
+                        part.empty,
+                        charges_constants=False,
+                        has_all_rows=True,
+                        lengths=part.lengths,
+                        strings=_string_constants(),
+                    )
         except BadData as error:
             _LOG.info("%s is interpreted: %s", operations_name(model.main, (position,)), error)
             return False

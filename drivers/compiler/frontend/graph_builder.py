@@ -62,6 +62,7 @@ def build_graph(
     *,
     charges_constants: bool = True,
     has_bounds: bool = False,
+    has_all_rows: bool = False,
     expects_inputs: bool = False,
     lengths: Mapping[int, Array] | None = None,
     strings: StringConstants | None = None,
@@ -76,6 +77,8 @@ def build_graph(
         charges_constants: False if the model's constants are charged elsewhere.
         has_bounds: True if kernels may compute results of which only some rows exist, see
             `Graph.bounded`.
+        has_all_rows: True if results whose numbers of rows follow from data are declared with all
+            rows that there may be; those that do not exist may have any contents.
         expects_inputs: True if the graph does not serve executions that omit an input.
         lengths: the elements of operands that are extents, by operand.
         strings: numbers constant strings; None if kernels do not support strings.
@@ -133,6 +136,9 @@ def build_graph(
                 continue
             if has_bounds and bounds.concerns(call):
                 results = bounds.lower_all(operation, call, _lowered)
+                shapes.update((i, each.shape) for i, each in zip(operation.outputs, results, strict=True))
+            elif has_all_rows and operation.type in BOUNDED_LOWERINGS:
+                results = [each.value for each in BOUNDED_LOWERINGS[operation.type](call, builder)]
                 shapes.update((i, each.shape) for i, each in zip(operation.outputs, results, strict=True))
             else:
                 results_shapes = _output_shapes(call)

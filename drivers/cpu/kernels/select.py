@@ -90,9 +90,9 @@ def routine_for(kernel: Kernel, target: Target) -> Routine | None:
         from neurald.drivers.cpu.kernels.row_wise import arg_max, top_k
 
         # Keys that stay in registers are those of rows of a known length.
-        is_known = not isinstance(node.input.shape[-1], Extent)
-        chosen = arg_max if is_known and is_one(node.output.shape[-1]) else top_k
-        return chosen.routine(kernel, node, target)
+        if is_one(node.output.shape[-1]) and not isinstance(node.input.shape[-1], Extent):
+            return arg_max.routine(kernel, node, target)
+        return top_k.routine(kernel, node, target)
     if isinstance(node, Procedure):
         from neurald.drivers.cpu.kernels.irregular.select import procedure_routine
 

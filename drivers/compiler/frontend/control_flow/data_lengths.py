@@ -158,6 +158,17 @@ class DataLengths:
 
     def add(self, operation: Operation, graph: int, origin: int) -> None:
         """Adds an operation whose shape follows from integers that are data."""
+        from neurald.drivers.compiler.frontend.control_flow.counted_rows import COUNTED, counted_rows  # rare
+
+        if operation.type in COUNTED:
+            part = counted_rows(
+                operation,
+                self._flat,
+                lambda added, shapes: self.append(added, shapes, graph, origin),
+                (graph, origin),
+            )
+            self._add_rows(part, operation.outputs[0])
+            return
         ways = [lambda: self._with_symbols(operation, graph, origin)]
         if operation.type is OperationType.TFLITE_RANGE:
             if self._flat.operands[operation.outputs[0]].type is OperandType.TENSOR_FLOAT32:
@@ -436,10 +447,14 @@ class DataLengths:
         output = self._flat.add_operand(
             replace(self._flat.operands[index], lifetime=Lifetime.TEMPORARY_VARIABLE, dimensions=None)
         )
+        self._add_rows(part, output)
+        return output
+
+    def _add_rows(self, part: Part, output: int) -> None:
+        """Adds a slice whose length depends on data, in the first way that is possible."""
         self._with_hints(
             [lambda: self._add_part(part, output), lambda: self._add_part(part, output, opens=True)]
         )
-        return output
 
     def _add_part(self, part: Part, output: int, *, opens: bool = False) -> None:
         """Adds a slice.

@@ -1,5 +1,6 @@
 from neurald.drivers.compiler.ir.expression import Expression, Load, Reduce, axis, load, reduce
-from neurald.drivers.compiler.ir.extents.scope import MIN_LENGTH, ExtentScope
+from neurald.drivers.compiler.ir.extents.extent import MIN_LENGTH
+from neurald.drivers.compiler.ir.extents.scope import ExtentScope
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.offsets import offset_of, stride_along
 from neurald.drivers.compiler.ir.op import ReductionOp
@@ -89,7 +90,7 @@ def test_axes_that_are_no_multiples_are_not_split() -> None:
 
 
 def test_open_axes_are_split_if_they_are_multiples_for_all_lengths() -> None:
-    """Whether the length of the compilation is one decides nothing, nor whether it is longer."""
+    """The length of the compilation decides nothing: it may be a multiple, and longer."""
     scope = ExtentScope(())
     length = scope.add_symbol(129, 0)
     with scope.assuming(MIN_LENGTH):

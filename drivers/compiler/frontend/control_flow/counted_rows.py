@@ -1,0 +1,120 @@
+"""Operations whose number of results follows from data, with all rows that there may be.
+
+WHERE, UNIQUE and SEGMENT_SUM have at most as many rows as their input has elements. The operation
+gets a result of this size, and operations that count the rows follow it. Who adds them slices the
+rows that exist.
+"""
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+import numpy as np
+
+from neurald.drivers.compiler.frontend.control_flow.flat_graph import FlatGraph, Part, ShapeChanges
+from neurald.drivers.compiler.frontend.lengths.symbolic_integers import Sum
+from neurald.drivers.compiler.ir.value import Shape
+from neurald.hal.model.graph import Operand, Operation
+from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import Lifetime, OperandType
+from neurald.hal.operations import DEFINITIONS
+from neurald.hal.records import replace
+
+_T = OperationType
+_BOOL = OperandType.TENSOR_BOOL8
+
+#: Types of conditions; 0 is false.
+_CONDITIONS = (_BOOL, OperandType.TENSOR_FLOAT32, OperandType.TENSOR_INT32, OperandType.TENSOR_INT64)
+#: The operations that have counted rows. The first result has the rows.
+COUNTED = frozenset((_T.TFLITE_WHERE, _T.TFLITE_UNIQUE, _T.TFLITE_SEGMENT_SUM))
+
+#: Adds an operation whose results have these shapes.
+Append = Callable[[Operation, Sequence[Shape]], None]
+
+
+def counted_rows(operation: Operation, flat: FlatGraph, append: Append, place: tuple[int, int]) -> Part:
+    """Adds an operation with all rows that there may be, and what counts those that exist.
+
+    Args:
+        operation: its type is one of `COUNTED`.
+        flat: the graph.
+        append: adds an operation to it.
+        place: see `Part`.
+
+    Returns:
+        The rows that exist.
+
+    Raises:
+        ShapeChanges: the rows are not counted for inputs such as these.
+    """
+    return _CountedRows(flat, append, operation).added(place)
+
+
+class _CountedRows:
+    """Adds operations.
+
+    Args:
+        flat, append, operation: see `counted_rows`.
+    """
+
+    def __init__(self, flat: FlatGraph, append: Append, operation: Operation) -> None:
+        self._flat, self._append, self._operation = flat, append, operation
+
+    def added(self, place: tuple[int, int]) -> Part:
+        """See `counted_rows`."""
+        flat, operation = self._flat, self._operation
+        first, others = operation.outputs[0], operation.outputs[1:]
+        source = flat.shape(operation.inputs[0])
+        if operation.type is _T.TFLITE_WHERE:
+            if not source or flat.operands[operation.inputs[0]].type not in _CONDITIONS:
+                raise ShapeChanges("the rows of WHERE are counted for vectors of booleans and numbers only")
+            shape: Shape = (prod(source), len(source))
+        else:
+            shape = source
+        everything = flat.add_operand(
+            replace(flat.operands[first], lifetime=Lifetime.TEMPORARY_VARIABLE, dimensions=shape)
+        )
+        self._append(
+            replace(operation, outputs=(everything, *others)), (shape, *((shape[0],) for _ in others))
+        )
+        count, offset = self._count()
+        rows = Sum(offset, (((count, 0), 1),))
+        return Part(
+            source=everything,
+            begins=(Sum(0),) * len(shape),
+            lengths=(rows, *map(Sum, shape[1:])),
+            operation=operation,
+            place=place,
+        )
+
+    def _count(self) -> tuple[int, int]:
+        """Adds what counts the rows; returns a scalar, and what to add to it."""
+        flat, operation = self._flat, self._operation
+        if operation.type is _T.TFLITE_WHERE:
+            flags = operation.inputs[0]
+            if flat.operands[flags].type is not _BOOL:
+                kind = flat.operands[flags].type
+                flags = self._computed(_T.TFLITE_NOT_EQUAL, (flags, self._constant(np.zeros(1), kind)), _BOOL)
+            ones = self._computed(_T.TFLITE_CAST, (flags,), OperandType.TENSOR_INT32)
+            return self._reduced(_T.TFLITE_SUM, ones), 0
+        # The numbers of segments, or of distinct elements, begin with 0, and none is left out.
+        numbers = operation.inputs[1] if operation.type is _T.TFLITE_SEGMENT_SUM else operation.outputs[1]
+        return self._reduced(_T.TFLITE_REDUCE_MAX, numbers), 1
+
+    def _reduced(self, kind: OperationType, value: int) -> int:
+        axes = self._constant(np.arange(len(self._flat.shape(value))), OperandType.TENSOR_INT32)
+        keeps = self._flat.add_operand(
+            Operand(type=OperandType.BOOL, dimensions=(), lifetime=Lifetime.CONSTANT_COPY, value=b"\0")
+        )
+        return self._computed(kind, (value, axes, keeps), self._flat.operands[value].type)
+
+    def _constant(self, values: np.ndarray, kind: OperandType) -> int:
+        array = values.astype(kind.dtype)
+        return self._flat.add_operand(
+            Operand(type=kind, dimensions=array.shape, lifetime=Lifetime.CONSTANT_COPY, value=array.tobytes())
+        )
+
+    def _computed(self, kind: OperationType, inputs: Sequence[int], result: OperandType) -> int:
+        output = self._flat.add_operand(Operand(type=result, dimensions=None))
+        added = Operation(type=kind, inputs=tuple(inputs), outputs=(output,), number=self._operation.number)
+        self._append(added, DEFINITIONS[kind].output_shapes(self._flat.call(added)))
+        return output
