@@ -96,7 +96,9 @@ def stage(
             raise BadData(f"pool {argument.pool}; the request has {len(request.pools)}")
         pool = request.pools[argument.pool]
         if is_output and pool.readonly:
-            raise BadData(f"output {position - len(request.inputs)}: its memory is read-only")
+            raise BadData(
+                f"output {position - len(request.inputs)}: its memory is read-only; an output needs memory that can be written"
+            )
         if not is_passthrough(pool):
             moved.setdefault(is_output and separate_output_arena, []).append((position, pool))
             continue

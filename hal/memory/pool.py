@@ -411,7 +411,9 @@ class SharedMemory(Memory):
             BadState: the memory is closed.
         """
         if self._fd < 0:
-            raise BadState("the shared memory is closed")
+            raise BadState(
+                f"the shared memory of {self.size} bytes is closed; it can only be used before `close`"
+            )
         return self._fd
 
     @property

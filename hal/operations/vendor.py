@@ -38,7 +38,7 @@ class _VendorDefinition(Definition, frozen=True, kw_only=True):
             BadData: the operation has no outputs, or an operand is a model.
         """
         if not operation.outputs:
-            raise BadData(f"{self.type.name} has no outputs")
+            raise BadData(f"{self.type.name} has no outputs; at least one is expected")
         if any(
             operands[index].type is OperandType.MODEL for index in (*operation.inputs, *operation.outputs)
         ):

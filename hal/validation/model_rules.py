@@ -236,7 +236,10 @@ def _validate_order(graph: Subgraph) -> None:
         for index in operation.inputs:
             if not written[index]:
                 what = f"{_operation(graph, position)}: {operand_name(graph.operands, index)}"
-                raise BadData(f"{what} is read before it is written")
+                raise BadData(
+                    f"{what} is read before it is written; an input, a constant or the result of an operation "
+                    "before this one is expected"
+                )
         for index in operation.outputs:
             if written[index]:
                 what = f"{_operation(graph, position)}: {operand_name(graph.operands, index)}"
@@ -274,7 +277,10 @@ def _validate_references(model: Model) -> None:
                 depth[node] = max((1 + depth[each] for each in edges[node]), default=0)
                 stack.pop()
             elif state[target] == 1:
-                raise BadData(f"referenced graph {target} refers to itself")
+                raise BadData(
+                    f"referenced graph {target} refers to itself; a graph may only use other graphs, and "
+                    "none that uses it"
+                )
             elif state[target] == 0:
                 state[target] = 1
                 stack.append((target, iter(edges[target])))

@@ -51,7 +51,7 @@ def validate_argument(
         raise BadData(f"{where}: padding of {argument.padding} bytes; it must not be negative")
     checked_range(argument.offset, argument.length + argument.padding, pool.size, where)
     if is_output and pool.readonly:
-        raise BadData(f"{where}: its memory is read-only")
+        raise BadData(f"{where}: its memory is read-only; an output needs memory that can be written")
     _require_specific(operand.dimensions, argument.dimensions, where)
     dimensions = merge_dimensions(operand.dimensions, argument.dimensions, where)
     if isinstance(pool, DeviceBuffer):

@@ -304,7 +304,10 @@ class Call:
         """Returns the index of `graph(name)` among the model's referenced graphs."""
         index = self.operand(name).subgraph
         if index is None or not 0 <= index < len(self._referenced):
-            raise BadData(f"{self.name(name)} refers to no graph")
+            raise BadData(
+                f"{self.name(name)} refers to no graph; one of the {len(self._referenced)} referenced graphs of "
+                "the model is expected"
+            )
         return index
 
     @property

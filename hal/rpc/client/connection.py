@@ -468,7 +468,10 @@ class Connection:
     ) -> None:
         """Sends the daemon its end of a ring; see `ChannelClient.open_ring`."""
         if self._side_channel is None:
-            raise BadState("a ring needs a daemon on this host")
+            raise BadState(
+                f"the daemon at {self._address} shares no memory with this process, which a ring needs; "
+                "make calls instead"
+            )
         with self._calls.failures():
             self._side_channel.open_ring(connection, memory, deadline_s, cancellation)
 

@@ -58,7 +58,7 @@ class SessionCalls:
         except ValueError:
             token = b""
         if not token:
-            raise DeadObject("the call carries no session")
+            raise DeadObject("the call carries no token of a session; OpenSession returns one")
         return self._handler.sessions.find(token)
 
     def open_session(
@@ -115,7 +115,7 @@ class SessionCalls:
             session = self.find(context)
             watch = _SessionWatch(context, send)
             if self._watches.setdefault(session, watch) is not watch:
-                raise BadState("the session is watched already")
+                raise BadState("the session is watched already; one Watch at a time is expected")
             session.is_watched = True
 
             def forget() -> None:

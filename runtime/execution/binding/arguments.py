@@ -155,7 +155,7 @@ class ExecutionArguments:
     def _bind_strings(self, index: int, operand: Operand, array: Array, what: str) -> None:
         _check_array(array, operand, what)
         if not array.flags.writeable:
-            raise BadData(f"{what}: its memory is read-only")
+            raise BadData(f"{what}: its memory is read-only; an output needs memory that can be written")
         if operand.is_fully_specified and array.size != math.prod(operand.dimensions or ()):
             raise BadData(
                 f"{what}: an array of {array.size} strings; {list(operand.dimensions or ())} is expected"

@@ -82,7 +82,7 @@ def check_result(result: ExecutionResult, outputs: Sequence[Operand], request: R
         if not shape.sufficient or not result.is_sufficient:
             continue
         if shape.dimensions is None:
-            raise BadData(f"{what}: its shape is missing")
+            raise BadData(f"{what}: the device reports no shape; that of the result is expected")
         # In a result, dimension 0 means no elements, not an unknown dimension.
         if known != shape.dimensions or any(d < 0 for d in shape.dimensions):
             raise BadData(f"{what}: shape {list(shape.dimensions)} is not a complete shape")

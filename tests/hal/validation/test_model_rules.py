@@ -269,7 +269,10 @@ GOOD = Argument(pool=0, length=24)
         (lambda: request(inputs=(Argument(length=24),)), "input 0: an omitted argument"),
         (lambda: request(outputs=(Argument(),)), "output 0: no memory"),
         (lambda: request(outputs=(replace(GOOD, length=20),)), "output 0: 20 bytes"),
-        (lambda: request(pools=(HostMemory(bytes(128)),)), "output 0: its memory is read-only"),
+        (
+            lambda: request(pools=(HostMemory(bytes(128)),)),
+            "output 0: its memory is read-only; an output needs memory that can be written",
+        ),
     ],
 )
 def test_broken_requests(make: Callable[[], Request], message: str) -> None:

@@ -103,8 +103,15 @@ def _unsorted(
 
 def _sorted_boundaries(call: Call) -> None:
     boundaries = call.array("boundaries")
-    if np.isnan(boundaries).any() or (np.diff(boundaries) < 0).any():
-        raise BadData(f"{call.name('boundaries')} must be sorted")
+    # Comparisons with NaN are false.
+    unordered = np.flatnonzero(~(boundaries[:-1] <= boundaries[1:]))
+    if len(boundaries) == 1 and np.isnan(boundaries).any():
+        raise BadData(f"{call.name('boundaries')} is NaN; a number is expected")
+    if len(unordered):
+        first = int(unordered[0])
+        raise BadData(
+            f"{call.name('boundaries')} must be sorted; {boundaries[first + 1]} follows {boundaries[first]}"
+        )
 
 
 def _bucketize(call: Call) -> tuple[Array, ...]:

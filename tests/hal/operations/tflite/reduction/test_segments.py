@@ -103,9 +103,16 @@ def test_buckets(operand_type: OperandType, shape: tuple[int, ...]) -> None:
     np.testing.assert_array_equal(result, (value(x)[..., None] >= boundaries).sum(axis=-1))
 
 
-@sweep("boundaries", [[1, 0], [0, float("nan")]])
-def test_refuses_unsorted_boundaries(boundaries: Any) -> None:
-    with pytest.raises(BadData, match="must be sorted"):
+@sweep(
+    ("boundaries", "problem"),
+    [
+        ([0, 2, 1, 0], "must be sorted; 1.0 follows 2.0"),
+        ([0, float("nan")], "must be sorted; nan follows 0.0"),
+        ([float("nan")], "is NaN; a number is expected"),
+    ],
+)
+def test_refuses_unsorted_boundaries(boundaries: Any, problem: str) -> None:
+    with pytest.raises(BadData, match=problem):
         evaluate(BUCKETIZE, [given(FLOAT32, [1]), given(FLOAT32, boundaries)], wanted(INT32))
 
 
