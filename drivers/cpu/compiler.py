@@ -174,7 +174,7 @@ def compile_model(
     executable = _assembled(model, target, assignment, step, scope, compiler.strings.strings)
     opened = None
     if scope is not None:
-        from neurald.drivers.cpu.opening import opened_executable  # few have any
+        from neurald.drivers.cpu.opened_executable import opened_executable  # few have any
 
         opened = opened_executable(executable, assignment, step, scope)
     codes = tuple(code for name, code in found.items() if name not in {unit.name for unit in first})

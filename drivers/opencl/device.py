@@ -24,8 +24,8 @@ from neurald.drivers.compiler.passes.expansion.top_k_expansion import top_k_unsu
 from neurald.drivers.opencl.artifact import read_artifact, read_open_artifact
 from neurald.drivers.opencl.compiler import Compiled, compile_model
 from neurald.drivers.opencl.kernels.kernel_set import KERNELS_VARIABLE, KernelSet
+from neurald.drivers.opencl.open_compiler import compile_open
 from neurald.drivers.opencl.open_model import OpenClOpenModel
-from neurald.drivers.opencl.opening import compile_open
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
 from neurald.drivers.opencl.platform.discovery import DEVICE_VARIABLE, DeviceContext, choose, discover
 from neurald.drivers.opencl.platform.precision import Precision

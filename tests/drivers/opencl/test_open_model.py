@@ -14,13 +14,13 @@ from neurald.drivers.compiler.frontend.variants.open_dimensions import with_shap
 from neurald.drivers.compiler.frontend.variants.shape_specialization import SpecializingModel
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.memory.buffer_location import Base, BufferLocation
-from neurald.drivers.opencl import opening
+from neurald.drivers.opencl import open_compiler
 from neurald.drivers.opencl.artifact import read_artifact, read_open_artifact, write_open_artifact
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.render import render
 from neurald.drivers.opencl.device import OpenClDevice
+from neurald.drivers.opencl.open_compiler import CompiledOpen, compile_open
 from neurald.drivers.opencl.open_model import OpenClOpenModel
-from neurald.drivers.opencl.opening import CompiledOpen, compile_open
 from neurald.drivers.opencl.platform.device_facts import DeviceKind
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.precision import Precision
@@ -318,7 +318,7 @@ def test_no_source_is_used_after_one_that_needs_certain_lengths(
         for workspace in (1, 0):
             yield replace(render(kernel), workspace_bytes=workspace, label="of odd lengths")
 
-    monkeypatch.setattr(opening, "candidates", sources)
+    monkeypatch.setattr(open_compiler, "candidates", sources)
     (call,) = compiled_outer_sum(opencl).opened.template.calls
     assert "of odd lengths" not in call.label
 
