@@ -428,7 +428,11 @@ class Registry:
         versions = versions_to_serve(config, found.versions)
         if not versions:
             has = listed([str(each) for each in found.versions]) if found.versions else "none"
-            raise not_polled(name, f"its policy serves none of its versions: {has}", Status.NOT_FOUND)
+            raise ServiceError(
+                Status.INVALID,
+                f"load failed for model {quoted(name)}: at least one version must be available under the version "
+                f"policy of model {quoted(name)}, which has the versions: {has}",
+            )
         before = self._models.get(name, {})
         origins = {each: _origin(found, source, config, labels, each) for each in versions}
         kept = {

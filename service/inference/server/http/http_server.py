@@ -148,7 +148,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._begin_parser()
         #: The request of which something arrives, and those without an answer.
         self._events: RequestEvents | None = None
-        self._unanswered: set[RequestEvents] = set()
+        #: The requests without an answer, with their cycles of uvicorn.
+        self._unanswered: dict[RequestEvents, Any] = {}
         #: Why nothing that arrives is understood any more, and the timer that ends the connection
         #: once its client has been told. None before.
         self._fault: _HeadFault | None = None
@@ -250,9 +251,7 @@ class BoundedProtocol(HttpToolsProtocol):
         arriving = self._events
         if arriving is not None and arriving in self._unanswered and not arriving.is_complete:
             # It is this one that is refused. The rest of its body does not come any more.
-            self._unanswered.discard(arriving)
-            self.cycle.disconnected = True
-            arriving.gone()
+            self._leave(arriving)
         if self._unanswered:
             self.flow.pause_reading()
         else:
@@ -270,12 +269,16 @@ class BoundedProtocol(HttpToolsProtocol):
             f"content-length: {len(content)}\r\nconnection: close\r\n\r\n"
         )
         self.transport.write(head.encode() + content)
-        if self.transport.can_write_eof():
-            self.transport.write_eof()
-            self.flow.resume_reading()
-            self._linger = self.loop.call_later(_LINGER_S, self.transport.close)
-        else:
+        if not self.transport.can_write_eof():
             self.transport.close()
+            return
+        try:
+            self.transport.write_eof()
+        except OSError:  # its client has reset it
+            self.transport.close()
+            return
+        self.flow.resume_reading()
+        self._linger = self.loop.call_later(_LINGER_S, self.transport.close)
 
     def _head_without_upgrade(self) -> bytes:
         line = b" ".join(
@@ -326,13 +329,13 @@ class BoundedProtocol(HttpToolsProtocol):
         scope["extensions"] = {EVENTS: events}
         super().on_headers_complete()
         self._events = events
-        self._unanswered.add(events)
         cycle: Any = self.cycle
+        self._unanswered[events] = cycle
         send_continue = cycle.waiting_for_100_continue
 
         async def receive() -> dict[str, Any]:
             nonlocal send_continue
-            is_waiting = not (events.is_complete or cycle.response_started)
+            is_waiting = not (events.is_complete or events.is_gone or cycle.response_started)
             if send_continue and is_waiting and not self.transport.is_closing():
                 self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             send_continue = False
@@ -342,7 +345,7 @@ class BoundedProtocol(HttpToolsProtocol):
         cycle.transport = answer = AnswerTransport(self.transport, self._presence)
 
         def on_response() -> None:
-            self._unanswered.discard(events)
+            self._unanswered.pop(events, None)
             self._idle_since_s = self.loop.time()
             answer.flush()  # of a request HEAD, whose answer has no body
             self._presence.answered()
@@ -393,8 +396,14 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
         # uvicorn leaves this timer to a connection that was reset, which it would keep for so long.
         self._unset_keepalive_if_required()
-        for events in self._unanswered:
-            events.gone()
+        for events in tuple(self._unanswered):
+            self._leave(events)
+
+    def _leave(self, events: RequestEvents) -> None:
+        """Says that nobody waits for the answer of a request any more, which has none yet."""
+        # uvicorn does so for the latest one alone, and logs an error for others.
+        self._unanswered.pop(events).disconnected = True
+        events.gone()
 
 
 class HttpServer(uvicorn.Server):

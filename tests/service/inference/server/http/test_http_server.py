@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import json
+import logging
 import re
 import socket
 import struct
@@ -276,3 +277,55 @@ async def kept_after_reset() -> bool:
 
 def test_a_connection_that_is_reset_is_forgotten() -> None:
     assert not asyncio.run(kept_after_reset())
+
+
+_EXPECTS = b"POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+async def read_body(scope: Any, receive: Any, send: Any) -> None:
+    """Reads the body, and answers only if all of it has come, as the application does."""
+    while (event := await receive()).get("more_body"):
+        pass
+    if event["type"] == "http.request":
+        await hello(scope, receive, send)
+
+
+async def left(data: bytes, *, resets: bool) -> None:
+    """Sends bytes and leaves at once."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = HttpServer(read_body, listener, connections=4, drain_s=1, tls=None)
+    await server.start()
+    with socket.create_connection(listener.getsockname()) as client:
+        client.setblocking(False)
+        client.sendall(data)
+        if resets:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        else:
+            while await answer(client):
+                pass
+    async with asyncio.timeout(10):
+        while server.server_state.connections or server.server_state.tasks:
+            await asyncio.sleep(0.01)
+    await server.stop()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        _EXPECTS + b"zz\r\n",
+        _EXPECTS,
+        _EXPECTS + b"5\r\nhello\r\n",
+        b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n",
+        _REQUEST + _EXPECTS + b"zz\r\n",
+        _REQUEST + b"no request\r\n\r\n",
+        _REQUEST * 20 + _EXPECTS,
+    ],
+    ids=range(7),
+)
+def test_clients_cause_no_errors_in_the_log(data: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    """They may send what is wrong, leave before their answers, and reset the connection."""
+    is_refused = b"zz" in data or b"no request" in data
+    for resets in (True, False) if is_refused else (True,):
+        for _ in range(5):
+            asyncio.run(left(data, resets=resets))
+    assert not [each.getMessage() for each in caplog.records if each.levelno >= logging.ERROR]
