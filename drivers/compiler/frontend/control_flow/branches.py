@@ -4,21 +4,24 @@ Results of which the two sides have different lengths have symbols for them, whi
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from neurald.drivers.compiler.frontend.control_flow.data_lengths import DataLengths
 from neurald.drivers.compiler.frontend.control_flow.flat_graph import FlatGraph, NotStructured, ShapeChanges
-from neurald.drivers.compiler.frontend.control_flow.inlines_graphs import InlinesGraphs
 from neurald.drivers.compiler.frontend.control_flow.structured_model import Branch, Copy, LengthUpdate
 from neurald.drivers.compiler.ir.extents.extent import number_of, same_length
 from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Call
 
+if TYPE_CHECKING:
+    # Making a protocol takes long.
+    from neurald.drivers.compiler.frontend.control_flow.inlines_graphs import InlinesGraphs
+
 
 def add_branch(
-    flat: FlatGraph, lengths: DataLengths, inliner: InlinesGraphs, call: Call, origin: int
+    flat: FlatGraph, lengths: DataLengths, inliner: "InlinesGraphs", call: Call, origin: int
 ) -> Sequence[int]:
     """Adds an IF to a flat graph: only the side that runs, if its condition is known.
 

@@ -9,6 +9,7 @@
 """
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from neurald.drivers.compiler.frontend.control_flow.branches import require_bool
 from neurald.drivers.compiler.frontend.control_flow.data_lengths import DataLengths
@@ -18,11 +19,14 @@ from neurald.drivers.compiler.frontend.control_flow.flat_graph import (
     FlatGraph,
     ShapeChanges,
 )
-from neurald.drivers.compiler.frontend.control_flow.inlines_graphs import InlinesGraphs
 from neurald.drivers.compiler.frontend.control_flow.loop_counters import changing_values
 from neurald.drivers.compiler.frontend.control_flow.loop_lengths import LoopLengths
 from neurald.drivers.compiler.frontend.control_flow.structured_model import Copy, LengthUpdate, WhileLoop
 from neurald.hal.errors import BadData
+
+if TYPE_CHECKING:
+    # Making a protocol takes long.
+    from neurald.drivers.compiler.frontend.control_flow.inlines_graphs import InlinesGraphs
 
 #: Number of attempts to find the unchanged values of a loop before all count as changed.
 _MAX_ATTEMPTS = 3
@@ -37,7 +41,7 @@ class RepeatedLoops:
         inliner: inlines conditions and bodies.
     """
 
-    def __init__(self, flat: FlatGraph, lengths: DataLengths, inliner: InlinesGraphs) -> None:
+    def __init__(self, flat: FlatGraph, lengths: DataLengths, inliner: "InlinesGraphs") -> None:
         self._flat = flat
         self._lengths = lengths
         self._inliner = inliner

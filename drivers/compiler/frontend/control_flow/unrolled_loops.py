@@ -1,16 +1,20 @@
 """Unrolls loops whose turns follow from constants: their counters and slices are then constants."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from neurald.drivers.compiler.frontend.control_flow.branches import is_true
 from neurald.drivers.compiler.frontend.control_flow.data_lengths import DataLengths
 from neurald.drivers.compiler.frontend.control_flow.flat_graph import FlatGraph, NotStructured
-from neurald.drivers.compiler.frontend.control_flow.inlines_graphs import InlinesGraphs
 from neurald.drivers.compiler.frontend.control_flow.loop_counters import has_more_turns, loop_counter
 from neurald.hal.model.graph import Operand
 from neurald.hal.operations.machinery.call import Array, Call
+
+if TYPE_CHECKING:
+    # Making a protocol takes long.
+    from neurald.drivers.compiler.frontend.control_flow.inlines_graphs import InlinesGraphs
 
 #: Limits on unrolling a loop, and on unrolling one whose shapes change in every turn, which are
 #: known then. Each turn adds kernels to compile.
@@ -33,7 +37,7 @@ class UnrolledLoops:
         inliner: inlines conditions and bodies.
     """
 
-    def __init__(self, flat: FlatGraph, lengths: DataLengths, inliner: InlinesGraphs) -> None:
+    def __init__(self, flat: FlatGraph, lengths: DataLengths, inliner: "InlinesGraphs") -> None:
         self._flat = flat
         self._lengths = lengths
         self._inliner = inliner

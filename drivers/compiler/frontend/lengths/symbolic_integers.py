@@ -22,7 +22,7 @@ MAX_ELEMENTS = 32
 INTEGER_TYPES = (
     OperandType.INT32,
     OperandType.TENSOR_INT32,
-    *(kind for kind in OperandType if kind.name == "TENSOR_INT64"),
+    OperandType.TENSOR_INT64,
 )
 #: Operations that only move elements, and the input that has them; its other inputs must be known.
 _MOVING = {
