@@ -319,13 +319,42 @@ def _known_match(
         rank = -1 if dimensions is None else len(dimensions)
         facts.append((operand.type, rank, _LIKE[operand.lifetime]))
     key = len(operation.inputs), values_known, tuple(facts)
-    if known is not None and key in known:
-        return known[key]
-    match = _match(operation, indexes, operands, forms, rows, values_known)
+    match = None
+    if known is not None:
+        if key in known:
+            return known[key]
+        match = _match_of_open_results(key, known)
+    if match is None:
+        match = _match(operation, indexes, operands, forms, rows, values_known)
     if known is not None and len(indexes) <= _MAX_KEPT_OPERANDS:
         if len(known) >= _MAX_KEPT_MATCHES:
             known.clear()
         known[key] = match
+    return match
+
+
+def _match_of_open_results(key: MatchKey, known: Mapping[MatchKey, Match | None]) -> Match | None:
+    """Returns what was found for an operation before the ranks of its results were known.
+
+    Args:
+        key: the properties of the operation.
+        known: what was found before.
+
+    Returns:
+        None if nothing was, or if the results have other ranks than that form.
+    """
+    inputs, values_known, facts = key
+    is_open = [(kind, -1, lifetime) for kind, _, lifetime in facts[inputs:]]
+    match = known.get((inputs, values_known, (*facts[:inputs], *is_open)))
+    if match is None:
+        return None
+    ranks = {parameter.name: parameter.ranks for parameter in match.form.outputs}
+    for name, places in match.outputs:
+        low, high = ranks[name]
+        for place in places:
+            kind, rank, _ = facts[place]
+            if rank >= 0 and not low <= rank <= high and kind.is_tensor:
+                return None
     return match
 
 

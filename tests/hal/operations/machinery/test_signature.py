@@ -7,7 +7,20 @@ from neurald.hal.errors import BadData
 from neurald.hal.model.graph import Operand, Operation
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Dimensions, FeatureLevel, Lifetime, OperandType
-from neurald.hal.operations.machinery.signature import Binding, Form, Row, bind, layout, row, scalar, tensor
+from neurald.hal.operations.machinery.signature import (
+    Binding,
+    Form,
+    Match,
+    MatchKey,
+    Row,
+    bind,
+    bound,
+    layout,
+    row,
+    scalar,
+    tensor,
+)
+from neurald.hal.records import replace
 
 FLOAT32, FLOAT16, INT32 = (
     OperandType.TENSOR_FLOAT32,
@@ -136,6 +149,50 @@ def test_optional_operands_may_be_omitted() -> None:
     inputs[1] = OMITTED
     with pytest.raises(BadData, match=r"operand 1 \(bias of ADD\) is omitted; it is not optional"):
         match(inputs, [operand(FLOAT32, 2)], FORM)
+
+
+def test_what_was_found_before_ranks_of_results_were_known_must_have_these() -> None:
+    of_vectors, of_matrices = (
+        Form(inputs=(tensor("input"),), outputs=(tensor("output", rank=rank),)) for rank in (1, 2)
+    )
+    known: dict[MatchKey, Match | None] = {}
+    for result, form in (
+        (Operand(type=FLOAT32, dimensions=None), of_vectors),
+        (operand(FLOAT32, 6), of_vectors),
+        (operand(FLOAT32, 2, 3), of_matrices),
+        (operand(FLOAT32, 1, 2, 3), None),
+    ):
+        found = bound(
+            Operation(type=OperationType.ADD, inputs=(0,), outputs=(1,)),
+            [operand(FLOAT32, 2, 3), result],
+            (of_vectors, of_matrices),
+            ROWS,
+            known=known,
+        )
+        assert (None if found is None else found.form) is form
+
+
+@sweep(
+    "lifetimes",
+    [
+        (Lifetime.TEMPORARY_VARIABLE, Lifetime.CONSTANT_POOL, Lifetime.CONSTANT_COPY),
+        (Lifetime.CONSTANT_COPY, Lifetime.SUBGRAPH_INPUT, Lifetime.CONSTANT_POOL),
+        (Lifetime.NO_VALUE, Lifetime.SUBGRAPH_OUTPUT, Lifetime.CONSTANT_COPY),
+        (Lifetime.CONSTANT_POOL, Lifetime.NO_VALUE, Lifetime.SUBGRAPH),
+    ],
+)
+def test_operations_that_were_bound_before_are_bound_like_new_ones(lifetimes: Sequence[Lifetime]) -> None:
+    form = Form(
+        inputs=(tensor("input"), scalar("count", constant=True)), outputs=(tensor("output", optional=True),)
+    )
+    known: dict[MatchKey, Match | None] = {}
+    for lifetime in lifetimes:
+        for place in range(3):
+            operands = [operand(FLOAT32, 2), SCALAR, operand(FLOAT32, 2)]
+            operands[place] = replace(operands[place], lifetime=lifetime)
+            operation = Operation(type=OperationType.ADD, inputs=(0, 1), outputs=(2,))
+            found = [bound(operation, operands, (form,), ROWS, known=each) for each in (known, None)]
+            assert found[0] == found[1]
 
 
 def test_constants_are_required_once_values_are_known() -> None:
