@@ -32,7 +32,7 @@ from neurald.drivers.compiler.lowering.machinery.complex_parts import lower_part
 from neurald.hal.accounting.account import charge
 from neurald.hal.device import Verdict
 from neurald.hal.errors import BadData
-from neurald.hal.model.graph import Operand
+from neurald.hal.model.graph import Operand, Operation
 from neurald.hal.model.model import Model
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import Lifetime, OperandType
@@ -88,78 +88,138 @@ def build_graph(
         ResourceExhaustedPersistent, ResourceExhaustedTransient: the current account has not enough
             memory left.
     """
-    main = model.main
     constants_bytes = sum(pool.size for pool in model.pools) if charges_constants else 0
-    charge(constants_bytes + _OPERATION_BYTES * len(main.operations), "compiling a model")
-    bindings = [DEFINITIONS[each.type].bind(each, main.operands) for each in main.operations]
-    shapes = infer_shapes(model, main, bindings, input_shapes)
-    known: dict[int, Array] = {}
-    for index, operand in enumerate(main.operands):
-        array = model.constant(operand)
-        if array is not None:
-            known[index] = array
-    known.update(lengths or {})
-    given = frozenset(known)
-    values: dict[int, Value] = {}
-
-    def value_of(index: int) -> Value:
-        if index not in values:
-            operand, array = main.operands[index], known.get(index)
-            values[index] = (
-                _value(operand, shapes.get(index), array, index, strings)
-                if array is None or array.dtype != object or is_string(operand.type)
-                else computed_lengths(builder, array, scalar_of(operand.type))
-            )
-        return bounds.replaced.get(index, values[index])
-
-    graph = Graph(inputs=[], outputs=[])
-    builder = Builder(graph, value_of)
-    bounds = BoundedShapes(builder, shapes.get)
-    for position, (operation, binding) in enumerate(zip(main.operations, bindings, strict=True)):
-        call = Call(
-            binding,
-            main.operands,
-            shapes.get,
-            known.get,
-            referenced=model.referenced,
-            expects_inputs=expects_inputs,
-        )
-        builder.begin(position)
+    charge(constants_bytes + _OPERATION_BYTES * len(model.main.operations), "compiling a model")
+    lowering = _ModelLowering(
+        model,
+        input_shapes or {},
+        lengths or {},
+        evaluate,
+        has_bounds=has_bounds,
+        has_all_rows=has_all_rows,
+        expects_inputs=expects_inputs,
+        strings=strings,
+    )
+    for position in range(len(model.main.operations)):
         try:
-            # The shape of a value with a limit is an upper bound, and no length.
-            constants = None if bounds.limits_input(call) else lengths_of(call, known.get)
-            if constants is None:
-                constants = constant_results(call, main.operands, shapes, known, given, evaluate)
-            if constants is not None:
-                known.update(zip(operation.outputs, constants, strict=True))
-                shapes.update((i, a.shape) for i, a in zip(operation.outputs, constants, strict=True))
-                continue
-            if has_bounds and bounds.concerns(call):
-                results = bounds.lower_all(operation, call, _lowered)
-                shapes.update((i, each.shape) for i, each in zip(operation.outputs, results, strict=True))
-            elif has_all_rows and operation.type in BOUNDED_LOWERINGS:
-                results = [each.value for each in BOUNDED_LOWERINGS[operation.type](call, builder)]
-                shapes.update((i, each.shape) for i, each in zip(operation.outputs, results, strict=True))
-            else:
-                results_shapes = _output_shapes(call)
-                shapes.update(zip(operation.outputs, results_shapes, strict=True))
-                results = _lowered_to(results_shapes, call, builder)
+            lowering.add(position)
         except Unsupported as error:
-            raise at_operation(main, position, BadData(str(error))) from None
-        for index, result in zip(operation.outputs, results, strict=True):
-            _require(result, main.operands[index], shapes[index], call)
-            result.name = result.name or main.operands[index].name or f"operand {index}"
-            values[index] = result
-            if result.constant is not None:
-                known[index] = _elements(main.operands[index].type, result.constant, strings)
+            raise at_operation(model.main, position, BadData(str(error))) from None
     try:
-        graph.inputs = [value_of(index) for index in main.inputs]
-        graph.outputs = [value_of(index) for index in main.outputs]
-        bounds.add_counts(graph, main.outputs)
+        return lowering.finish()
     except Unsupported as error:
         raise BadData(str(error)) from None
-    graph.remove_unused()
-    return graph
+
+
+class _ModelLowering:
+    """Lowers the operations of a model's main graph one after another.
+
+    Args:
+        model, input_shapes, lengths, evaluate: see `build_graph`.
+        has_bounds, has_all_rows, expects_inputs, strings: see `build_graph`.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        input_shapes: Mapping[int, Shape],
+        lengths: Mapping[int, Array],
+        evaluate: EvaluateGraph | None,
+        *,
+        has_bounds: bool,
+        has_all_rows: bool,
+        expects_inputs: bool,
+        strings: StringConstants | None,
+    ) -> None:
+        self._model, self._main = model, model.main
+        self._evaluate, self._has_bounds, self._has_all_rows = evaluate, has_bounds, has_all_rows
+        self._expects_inputs, self._strings = expects_inputs, strings
+        operands = self._main.operands
+        self._bindings = [DEFINITIONS[each.type].bind(each, operands) for each in self._main.operations]
+        self._shapes = infer_shapes(model, self._main, self._bindings, input_shapes)
+        constants = ((index, model.constant(operand)) for index, operand in enumerate(operands))
+        #: The values that are known before the model runs, by operand.
+        self._known: dict[int, Array] = {index: array for index, array in constants if array is not None}
+        self._known.update(lengths)
+        self._given = frozenset(self._known)
+        self._values: dict[int, Value] = {}
+        self._graph = Graph(inputs=[], outputs=[])
+        self._builder = Builder(self._graph, self._value_of)
+        self._bounds = BoundedShapes(self._builder, self._shapes.get)
+
+    def _value_of(self, index: int) -> Value:
+        """Returns the value of an operand, which is made at its first use."""
+        if index not in self._values:
+            operand, array = self._main.operands[index], self._known.get(index)
+            self._values[index] = (
+                _value(operand, self._shapes.get(index), array, index, self._strings)
+                if array is None or array.dtype != object or is_string(operand.type)
+                else computed_lengths(self._builder, array, scalar_of(operand.type))
+            )
+        return self._bounds.replaced.get(index, self._values[index])
+
+    def add(self, position: int) -> None:
+        """Lowers the operation at a position, or computes it if its results are known.
+
+        Raises:
+            Unsupported: it has no lowering.
+        """
+        operation, known = self._main.operations[position], self._known
+        call = Call(
+            self._bindings[position],
+            self._main.operands,
+            self._shapes.get,
+            known.get,
+            referenced=self._model.referenced,
+            expects_inputs=self._expects_inputs,
+        )
+        self._builder.begin(position)
+        # The shape of a value with a limit is an upper bound, and no length.
+        constants = None if self._bounds.limits_input(call) else lengths_of(call, known.get)
+        if constants is None:
+            constants = constant_results(
+                call, self._main.operands, self._shapes, known, self._given, self._evaluate
+            )
+        if constants is not None:
+            known.update(zip(operation.outputs, constants, strict=True))
+            self._note_shapes(operation, [array.shape for array in constants])
+            return
+        if self._has_bounds and self._bounds.concerns(call):
+            results = self._bounds.lower_all(operation, call, _lowered)
+            self._note_shapes(operation, [each.shape for each in results])
+        elif self._has_all_rows and operation.type in BOUNDED_LOWERINGS:
+            results = [each.value for each in BOUNDED_LOWERINGS[operation.type](call, self._builder)]
+            self._note_shapes(operation, [each.shape for each in results])
+        else:
+            shapes = _output_shapes(call)
+            self._note_shapes(operation, shapes)
+            results = _lowered_to(shapes, call, self._builder)
+        self._take(operation, call, results)
+
+    def _note_shapes(self, operation: Operation, shapes: Sequence[Shape]) -> None:
+        self._shapes.update(zip(operation.outputs, shapes, strict=True))
+
+    def _take(self, operation: Operation, call: Call, results: Sequence[Value]) -> None:
+        """Notes the results of an operation."""
+        for index, result in zip(operation.outputs, results, strict=True):
+            operand = self._main.operands[index]
+            _require(result, operand, self._shapes[index], call)
+            result.name = result.name or operand.name or f"operand {index}"
+            self._values[index] = result
+            if result.constant is not None:
+                self._known[index] = _elements(operand.type, result.constant, self._strings)
+
+    def finish(self) -> Graph:
+        """Returns the graph of all operations.
+
+        Raises:
+            Unsupported: an input or output has no value that kernels know.
+        """
+        self._graph.inputs = [self._value_of(index) for index in self._main.inputs]
+        self._graph.outputs = [self._value_of(index) for index in self._main.outputs]
+        self._bounds.add_counts(self._graph, self._main.outputs)
+        self._graph.remove_unused()
+        return self._graph
 
 
 def supported_operations(
