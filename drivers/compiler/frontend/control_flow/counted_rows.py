@@ -76,8 +76,7 @@ class _CountedRows:
         self._append(
             replace(operation, outputs=(everything, *others)), (shape, *((shape[0],) for _ in others))
         )
-        count, offset = self._count()
-        rows = Sum(offset, (((count, 0), 1),))
+        rows = Sum(0 if operation.type is _T.TFLITE_WHERE else 1, (((self._count(), 0), 1),))
         return Part(
             source=everything,
             begins=(Sum(0),) * len(shape),
@@ -86,19 +85,32 @@ class _CountedRows:
             place=place,
         )
 
-    def _count(self) -> tuple[int, int]:
-        """Adds what counts the rows; returns a scalar, and what to add to it."""
+    def _count(self) -> int:
+        """Returns a scalar, the number of rows or 1 less; adds what computes it if needed."""
         flat, operation = self._flat, self._operation
-        if operation.type is _T.TFLITE_WHERE:
-            flags = operation.inputs[0]
-            if flat.operands[flags].type is not _BOOL:
-                kind = flat.operands[flags].type
-                flags = self._computed(_T.TFLITE_NOT_EQUAL, (flags, self._constant(np.zeros(1), kind)), _BOOL)
-            ones = self._computed(_T.TFLITE_CAST, (flags,), OperandType.TENSOR_INT32)
-            return self._reduced(_T.TFLITE_SUM, ones), 0
         # The numbers of segments, or of distinct elements, begin with 0, and none is left out.
-        numbers = operation.inputs[1] if operation.type is _T.TFLITE_SEGMENT_SUM else operation.outputs[1]
-        return self._reduced(_T.TFLITE_REDUCE_MAX, numbers), 1
+        counted = {
+            _T.TFLITE_WHERE: operation.inputs[0],
+            _T.TFLITE_SEGMENT_SUM: operation.inputs[-1],
+            _T.TFLITE_UNIQUE: operation.outputs[-1],
+        }[operation.type]
+        known = flat.counts.get(counted)
+        if known is not None and any(known[0] is each for each in flat.regions):
+            return known[1]
+        if operation.type is _T.TFLITE_WHERE:
+            count = self._reduced(_T.TFLITE_SUM, self._flags(counted))
+        else:
+            count = self._reduced(_T.TFLITE_REDUCE_MAX, counted)
+        flat.counts[counted] = flat.regions[-1], count
+        return count
+
+    def _flags(self, condition: int) -> int:
+        """Adds what is 1 where a condition holds."""
+        kind = self._flat.operands[condition].type
+        if kind is not _BOOL:
+            zero = self._constant(np.zeros(1), kind)
+            condition = self._computed(_T.TFLITE_NOT_EQUAL, (condition, zero), _BOOL)
+        return self._computed(_T.TFLITE_CAST, (condition,), OperandType.TENSOR_INT32)
 
     def _reduced(self, kind: OperationType, value: int) -> int:
         axes = self._constant(np.arange(len(self._flat.shape(value))), OperandType.TENSOR_INT32)

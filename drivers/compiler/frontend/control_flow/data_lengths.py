@@ -168,6 +168,11 @@ class DataLengths:
                 (graph, origin),
             )
             self._add_rows(part, operation.outputs[0])
+            # Other rows that are counted by the same operand have the same length.
+            (rows, *_), (length, *_) = part.lengths, self._flat.shape(operation.outputs[0])
+            region = self._flat.regions[-1]
+            for each, found in ((rows, length), (Sum(0, rows.terms), length - rows.constant)):
+                self._flat.element_symbols.setdefault(each, (region, found))
             return
         ways = [lambda: self._with_symbols(operation, graph, origin)]
         if operation.type is OperationType.TFLITE_RANGE:
@@ -176,7 +181,10 @@ class DataLengths:
                 return
             ways.insert(0, lambda: self._with_symbols(operation, graph, origin, _RANGE_HINTS))
         if operation.type in STRIDED_SLICES:
-            ways.insert(0, lambda: self._add_consecutive(operation, graph, origin))
+            ways[:0] = [
+                lambda: self._add_consecutive(operation, graph, origin),
+                lambda: self._add_consecutive(operation, graph, origin, opens=True),
+            ]
         if operation.type in RESHAPES:
             # A single length follows from the number of elements, others do not.
             at = 0 if self._unknown_lengths(operation) > 1 else 1
@@ -500,8 +508,12 @@ class DataLengths:
         shapes = DEFINITIONS[added.type].output_shapes(self._flat.call(added))
         self.append(added, shapes, *place)
 
-    def _add_consecutive(self, operation: Operation, graph: int, origin: int) -> None:
+    def _add_consecutive(self, operation: Operation, graph: int, origin: int, *, opens: bool = False) -> None:
         """Adds a strided slice of consecutive elements whose begin and end are data.
+
+        Args:
+            operation, graph, origin: see `add`.
+            opens: see `_add_part`.
 
         Raises:
             BadData: it is another one.
@@ -512,13 +524,21 @@ class DataLengths:
         begins, ends, strides = (self._flat.sums_of(call.index(name)) for name in ("begin", "end", "strides"))
         others = ("ellipsis_mask", "new_axis_mask", "shrink_axis_mask", "offset")
         if any(name in call.binding.inputs and call.scalar(name) for name in others) or any(
-            sums is None or sums.shape != (len(shape),) for sums in (begins, ends, strides)
+            sums is None or sums.ndim != 1 or len(sums) > len(shape) for sums in (begins, ends, strides)
         ):
             raise BadData("a strided slice also changes the rank")
         assert begins is not None and ends is not None and strides is not None  # noqa: S101, PT018 - see above
         open_begin, open_end = (int(call.scalar(name)) for name in ("begin_mask", "end_mask"))
+        if opens:
+            vary = [bool(begin.terms or end.terms) for begin, end in zip(begins, ends, strict=True)]
+            source = self._opened(source, [*vary, *(False for _ in shape[len(vary) :])])
+            shape = self._flat.shape(source)
         firsts, lengths = [], []
         for axis, whole in enumerate(shape):
+            if axis >= len(strides):
+                firsts.append(0)
+                lengths.append(whole)
+                continue
             if strides[axis] != Sum(1):
                 raise BadData("a slice has steps")
             first = 0 if open_begin >> axis & 1 else self._slice_index(begins[axis], whole, 0)

@@ -157,6 +157,8 @@ class FlatGraph:
         self.extents: dict[int, Array] = {}
         #: The symbols for elements of operands, with the region that sets them.
         self.element_symbols: dict[Sum, tuple[Region, Any]] = {}
+        #: What counts the rows by an operand, with the region that computes it.
+        self.counts: dict[int, tuple[Region, int]] = {}
         self.constants: dict[tuple[int, int], int] = {}
         self.regions = [Region([])]
         for operand in model.main.operands:
@@ -303,7 +305,7 @@ class FlatGraph:
         asks `decided` whether there was anything.
         """
         operands, operations = len(self.operands), len(self.operations)
-        symbols, scope = dict(self.element_symbols), self.known_scope
+        symbols, counts, scope = dict(self.element_symbols), dict(self.counts), self.known_scope
         decisions = None if scope is None else scope.decisions()
         ends = [(region, len(region.items), _last_length(region)) for region in self.regions]
 
@@ -319,7 +321,7 @@ class FlatGraph:
                     self.extents,
                 ):
                     table.pop(index, None)
-            self.element_symbols = dict(symbols)
+            self.element_symbols, self.counts = dict(symbols), dict(counts)
             if self.known_scope is not None:
                 self.known_scope.undo(decisions)
             while self.constants and next(reversed(self.constants.values())) >= operands:

@@ -430,6 +430,9 @@ class BoundedShapes:
 
     def _reduced(self, call: Call, lower: Lowering, limited: Sequence[int]) -> Sequence[BoundedValue]:
         """Lowers a reduction of all rows: those that do not exist become neutral."""
+        if "input" not in call.binding.inputs:
+            # The rows are those of a table that a GATHER reads, for example.
+            raise self._unsupported(call)
         how, operand = _REDUCTIONS.get(call.binding.type), call.operand("input")
         if how is None or list(limited) != [call.index("input")] or operand.scale or operand.channel_quant:
             raise self._unsupported(call)

@@ -1,7 +1,7 @@
 ; Numbers the distinct elements of %a1 in order of their first occurrence.
 ;
 ; %scratch begins with a hash table of the number plus one of the element at each place, 0 where the
-; place is free. It has at least twice as many places as there are elements. The factor of the hash
+; place is free. It has more than twice as many places as there are elements. The factor of the hash
 ; differs between processes, so that prepared elements cannot all collide. After the table follows
 ; the position of the first occurrence of each number.
 ;
@@ -50,7 +50,9 @@ look:
   %high = lshr i64 %spread, 32
   %folded = xor i64 %spread, %high
   %scaled = mul i64 %folded, %factor
-  %place.first = lshr i64 %scaled, $SHIFT
+  %upper = lshr i64 %scaled, 32
+  %stretched = mul i64 %upper, $PLACES
+  %place.first = lshr i64 %stretched, 32
   br i1 %is.number, label %probe, label %add
 probe:
   %place = phi i64 [ %place.first, %look ], [ %place.next, %collision ]
@@ -71,7 +73,8 @@ compare:
   br i1 %is.equal, label %numbered, label %collision
 collision:
   %place.following = add i64 %place, 1
-  %place.next = and i64 %place.following, $PLACE_MASK
+  %is.last = icmp eq i64 %place.following, $PLACES
+  %place.next = select i1 %is.last, i64 0, i64 %place.following
   br label %probe
 claim:
   %count.short = trunc i64 %count to i32

@@ -54,8 +54,9 @@ def distinct(kernel: Kernel, node: Procedure, _: Distinct) -> Routine:
     """Returns the routine that numbers the distinct elements."""
     (source,), arguments = node.inputs, arguments_of(kernel)
     kind, bits = source.type, source.type.size_bytes * 8
-    # At least a vector of places, and twice as many as elements.
-    places = max(ALIGNMENT // _PLACE_BYTES, 1 << (2 * source.count - 1).bit_length())
+    # Whole vectors, and for elements of any number more than twice as many places.
+    vector = ALIGNMENT // _PLACE_BYTES
+    places = (2 * source.count // vector + 1) * vector
     is_float = kind in _INFINITY
     text = kernel_text(
         __name__,
@@ -68,8 +69,7 @@ def distinct(kernel: Kernel, node: Procedure, _: Distinct) -> Routine:
         MAGNITUDE=_magnitude(kind),
         INFINITY=_INFINITY.get(kind, -1),
         WIDEN=f"%bits = {'add i64 %canonical, 0' if bits == 64 else f'zext i{bits} %canonical to i64'}",
-        SHIFT=64 - (places.bit_length() - 1),
-        PLACE_MASK=places - 1,
+        PLACES=places,
         TABLE_BYTES=places * _PLACE_BYTES,
     )
     return Routine(

@@ -12,7 +12,7 @@ wanted ones. In the second pass few elements reach the bound, whatever their ord
 
 import math
 
-from neurald.drivers.compiler.ir.extents.extent import Extent, at_least, estimate, is_zero
+from neurald.drivers.compiler.ir.extents.extent import Extent, at_least, estimate, is_zero, may_change
 from neurald.drivers.compiler.ir.graph import TopK
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.support.kernel_file import kernel_text
@@ -109,7 +109,7 @@ class _HeapWriter:
     def _groups(self) -> int:
         """Number of block groups with a block per lane; 0 if blocks are not worthwhile."""
         length, count = self.lengths
-        if isinstance(count, Extent):
+        if isinstance(count, Extent) or may_change(length):
             return 0
         groups = length // (self._block * self._key_lanes) if self._block >= _MIN_BLOCK_ELEMENTS else 0
         return groups if groups * self._key_lanes >= count else 0

@@ -256,6 +256,40 @@ def test_windows_longer_than_what_they_move_over(taps: int, *, is_depthwise: boo
             np.testing.assert_array_equal(found, wanted)
 
 
+@sweep("rows", [1, 2, 3, 40])
+@sweep("is_open", [False, True])
+def test_rows_before_and_after_an_index_that_is_data(
+    rows: int, compiles_here: None, caplog: pytest.LogCaptureFixture, *, is_open: bool
+) -> None:
+    """Slices are specified for the first dimension only."""
+    file = TfliteModel()
+    graph = file.subgraph()
+    source = graph.tensor((rows, 2), shape_signature=(-1 if is_open else rows, 2))
+    at, zero, one = (
+        graph.tensor((1,), "INT32"),
+        *(graph.tensor((1,), "INT32", data=[each]) for each in (0, 1)),
+    )
+    parts = [graph.tensor((1, 2), shape_signature=(-1, 2)) for _ in range(2)]
+    masks: dict[str, Any] = dict.fromkeys(("EllipsisMask", "NewAxisMask", "ShrinkAxisMask"), 0)
+    for begin, end, part, masked in ((zero, at, parts[0], (1, 0)), (at, zero, parts[1], (0, 1))):
+        given: dict[str, Any] = masks | {"BeginMask": masked[0], "EndMask": masked[1]}
+        graph.operator("STRIDED_SLICE", [source, begin, end, one], [part], "StridedSliceOptions", **given)
+    joined = graph.tensor((rows, 2), shape_signature=(-1, 2))
+    graph.operator("CONCATENATION", parts[::-1], [joined], "ConcatenationOptions", Axis=0)
+    graph.inputs, graph.outputs = [source, at], [*parts, joined]
+    builder = nd.CompilationBuilder(nd.load_tflite(file.build()), [CpuDevice()])
+    builder.set_caching(None)
+    compilation, array = builder.finish(), np.arange(rows * 2, dtype=np.float32).reshape(rows, 2)
+    caplog.clear()
+    with caplog.at_level(logging.INFO, "neurald"):
+        for index in (rows, 0, 1, rows // 2, -1):
+            found = compilation.run(array, np.array([index], np.int32))
+            for one_, wanted in zip(found, (array[:index], array[index:]), strict=False):
+                np.testing.assert_array_equal(one_, wanted)
+            np.testing.assert_array_equal(found[2], np.concatenate([array[index:], array[:index]]))
+    assert "runs on references" not in caplog.text
+
+
 def _sized_by_data(operator: str) -> tuple[nd.Model, list[Array], list[Array]]:
     """Returns a model whose output's size is data, and inputs for a small and a large one."""
     file = TfliteModel()

@@ -2,7 +2,7 @@
 ; Numbers the distinct elements of %a1 in order of their first occurrence.
 ;
 ; %scratch begins with a hash table of the number plus one of the element at each place, 0 where the
-; place is free. It has at least twice as many places as there are elements. The factor of the hash
+; place is free. It has more than twice as many places as there are elements. The factor of the hash
 ; differs between processes, so that prepared elements cannot all collide. After the table follows
 ; the position of the first occurrence of each number.
 ;
@@ -10,14 +10,14 @@
 ; after these, and how many numbers there are.
 
 ; Returns the bits by which elements are compared: those of 0.0 for -0.0.
-define internal i64 @kb61a54fefe4831e5_bits(i32 %element) nounwind {
+define internal i64 @k614095f0dc5be5f5_bits(i32 %element) nounwind {
   %is.negative.zero = icmp eq i32 %element, 2147483648
   %canonical = select i1 %is.negative.zero, i32 0, i32 %element
   %bits = zext i32 %canonical to i64
   ret i64 %bits
 }
 
-define void @kb61a54fefe4831e5(ptr noalias %a0, ptr noalias %a1, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
+define void @k614095f0dc5be5f5(ptr noalias %a0, ptr noalias %a1, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
   br label %entry
 entry:
   %some = icmp slt i64 %begin, %end
@@ -46,12 +46,14 @@ look:
   %element = load i32, ptr %p.element
   %magnitude = and i32 %element, 2147483647
   %is.number = icmp ule i32 %magnitude, 2139095040
-  %bits = call i64 @kb61a54fefe4831e5_bits(i32 %element)
+  %bits = call i64 @k614095f0dc5be5f5_bits(i32 %element)
   %spread = mul i64 %bits, -7046029254386353131
   %high = lshr i64 %spread, 32
   %folded = xor i64 %spread, %high
   %scaled = mul i64 %folded, %factor
-  %place.first = lshr i64 %scaled, 58
+  %upper = lshr i64 %scaled, 32
+  %stretched = mul i64 %upper, 64
+  %place.first = lshr i64 %stretched, 32
   br i1 %is.number, label %probe, label %add
 probe:
   %place = phi i64 [ %place.first, %look ], [ %place.next, %collision ]
@@ -67,12 +69,13 @@ compare:
   %first.wide = zext i32 %first to i64
   %p.other = getelementptr i32, ptr %a1, i64 %first.wide
   %other = load i32, ptr %p.other
-  %other.bits = call i64 @kb61a54fefe4831e5_bits(i32 %other)
+  %other.bits = call i64 @k614095f0dc5be5f5_bits(i32 %other)
   %is.equal = icmp eq i64 %bits, %other.bits
   br i1 %is.equal, label %numbered, label %collision
 collision:
   %place.following = add i64 %place, 1
-  %place.next = and i64 %place.following, 63
+  %is.last = icmp eq i64 %place.following, 64
+  %place.next = select i1 %is.last, i64 0, i64 %place.following
   br label %probe
 claim:
   %count.short = trunc i64 %count to i32

@@ -89,6 +89,47 @@ def _summed(graph: TfliteGraph, inputs: Sequence[int]) -> Sequence[int]:
     return [result]
 
 
+def _means(graph: TfliteGraph, inputs: Sequence[int]) -> Sequence[int]:
+    """The means of the segments: two sums with the same number of rows."""
+    ones = graph.tensor((_ROWS, 1), data=np.ones((_ROWS, 1), np.float32))
+    sums, counts, result = (_rows(graph, width) for width in (_COLUMNS, 1, _COLUMNS))
+    for source, target in ((inputs[2], sums), (ones, counts)):
+        graph.operator("SEGMENT_SUM", [source, inputs[1]], [target])
+    graph.operator("DIV", [sums, counts], [result], "DivOptions", FusedActivationFunction=0)
+    return [result]
+
+
+def _masked_twice(graph: TfliteGraph, inputs: Sequence[int]) -> Sequence[int]:
+    """The rows that a condition selects, which are found twice, multiplied with each other."""
+    first, second = (_taken(graph, inputs[2], _places(graph, inputs[0])) for _ in range(2))
+    turned, result = (_rows(graph, _COLUMNS) for _ in range(2))
+    graph.operator("REVERSE_V2", [second, _constant(graph, [0])], [turned])
+    graph.operator("MUL", [first, turned], [result], "MulOptions", FusedActivationFunction=0)
+    return [result]
+
+
+def _looked_up(graph: TfliteGraph, inputs: Sequence[int]) -> Sequence[int]:
+    """The sum of the segment of each row: a table whose number of rows is data."""
+    sums, result = _rows(graph, _COLUMNS), graph.tensor((_ROWS, _COLUMNS))
+    found, numbers = _rows(graph, kind="INT32"), graph.tensor((_ROWS,), "INT32")
+    graph.operator("UNIQUE", [inputs[1]], [found, numbers], "UniqueOptions", IdxOutType=2)
+    graph.operator("SEGMENT_SUM", [inputs[2], numbers], [sums])
+    graph.operator("GATHER", [sums, numbers], [result], "GatherOptions", Axis=0, BatchDims=0)
+    return [result]
+
+
+def _largest(graph: TfliteGraph, inputs: Sequence[int]) -> Sequence[int]:
+    """The largest of the selected rows in each column."""
+    rows, turned = (
+        _taken(graph, inputs[2], _places(graph, inputs[0])),
+        graph.tensor((_COLUMNS, 1), shape_signature=(_COLUMNS, -1)),
+    )
+    result = graph.tensor((_COLUMNS,), "INT32")
+    graph.operator("TRANSPOSE", [rows, _constant(graph, [1, 0])], [turned])
+    graph.operator("ARG_MAX", [turned, _constant(graph, 1)], [result], "ArgMaxOptions", OutputType=2)
+    return [result]
+
+
 def _model(build: Build, *, is_open: bool) -> nd.Model:
     file = TfliteModel()
     graph = file.subgraph()
@@ -107,14 +148,20 @@ def _runs(model: nd.Model) -> list[Callable[..., Sequence[Array]]]:
     ]
 
 
-@sweep("build", [_reversed, _joined, _compared, _distinct, _summed])
+@sweep(
+    "build", [_reversed, _joined, _compared, _distinct, _summed, _means, _masked_twice, _looked_up, _largest]
+)
+@sweep("is_open", [False, True])
 def test_rows_serve_operations_that_are_not_row_by_row(
-    build: Build, compiles_here: None, caplog: pytest.LogCaptureFixture
+    build: Build, compiles_here: None, caplog: pytest.LogCaptureFixture, *, is_open: bool
 ) -> None:
+    caplog.clear()
     with caplog.at_level(logging.INFO, "neurald"):
-        run, reference = _runs(_model(build, is_open=False))
-        for share in (0.5, 0.0, 1.0, 0.1, 0.9):
+        run, reference = _runs(_model(build, is_open=is_open))
+        # There is no largest one of no rows.
+        for share in (0.5, 1.0, 0.1, 0.9, *([] if build is _largest else [0.0])):
             condition = _generator.random(_ROWS) < share
+            condition[0] |= build is _largest
             segments = np.cumsum(np.append(0, _generator.random(_ROWS - 1) < share)).astype(np.int32)
             source = _generator.standard_normal((_ROWS, _COLUMNS)).astype(np.float32)
             given = condition, segments, source
