@@ -117,16 +117,7 @@ class DeviceServer:
         sharing: Sharing = NOBODY_ELSE,
         beside: "DeviceServer | None" = None,
     ) -> None:
-        if tls is not None and (insecure or address.path is not None):
-            what = "--insecure" if insecure else f"the UNIX socket {address.path}"
-            raise BadData(f"TLS is for TCP and checks every client, so it excludes {what}")
-        if not address.is_loopback and not insecure and tls is None:
-            raise BadData(
-                f"{address} can be reached from other hosts: pass --tls FOLDER with certificates (see neurald "
-                "cert), listen on 127.0.0.1, or pass --insecure to serve everyone without encryption"
-            )
-        if sharing != NOBODY_ELSE and address.path is None:
-            raise BadData(f"{address} is not a UNIX socket; users can be admitted to UNIX sockets only")
+        _require_guarded(address, tls, sharing, insecure=insecure)
         self._sharing = sharing
         require_grpc()
         self._credentials = None if tls is None else server_credentials(tls)
@@ -338,6 +329,27 @@ class DeviceServer:
 
     def _stop_grpc(self) -> None:
         self.grpc.stop(_FLUSH_S).wait(_STOP_S)
+
+
+def _require_guarded(address: Address, tls: TlsFiles | None, sharing: Sharing, *, insecure: bool) -> None:
+    """Raises an error if an address cannot be guarded as its options ask, or is not guarded at all.
+
+    Args:
+        address, tls, sharing, insecure: see `DeviceServer`.
+
+    Raises:
+        BadData: the options exclude each other, or other hosts can reach the address unguarded.
+    """
+    if tls is not None and (insecure or address.path is not None):
+        what = "--insecure" if insecure else f"the UNIX socket {address.path}"
+        raise BadData(f"TLS is for TCP and checks every client, so it excludes {what}")
+    if not address.is_loopback and not insecure and tls is None:
+        raise BadData(
+            f"{address} can be reached from other hosts: pass --tls FOLDER with certificates (see neurald "
+            "cert), listen on 127.0.0.1, or pass --insecure to serve everyone without encryption"
+        )
+    if sharing != NOBODY_ELSE and address.path is None:
+        raise BadData(f"{address} is not a UNIX socket; users can be admitted to UNIX sockets only")
 
 
 def _staging_address(address: Address) -> Address:
