@@ -36,7 +36,9 @@ _PIDFD_THREAD: Final = os.O_EXCL
 _MAX_THREADS: Final = 4
 #: How long after the end of a thread notifications that the process sent before are read.
 _SAID_S: Final = 0.005
-#: Time between the signal that writes stack traces to the log and the one that ends any process.
+#: Time before the signal that writes stack traces to the log, and from then to the one that ends any
+#: process. Stacks of running threads cannot be read safely, and the one that reported a hang runs.
+_REST_S: Final = 0.05
 _TRACEBACK_S: Final = 0.25
 
 
@@ -224,8 +226,8 @@ class DriverProcess:
         if self.pid is None or self._was_stopped:
             self.kill()  # it would write nothing
             return
-        self._signal(signal.SIGABRT)
-        self.kill_later(_TRACEBACK_S)
+        self._loop.call_later(_REST_S, self._signal, signal.SIGABRT)
+        self.kill_later(_REST_S + _TRACEBACK_S)
 
     def kill(self) -> None:
         """Ends the process and those that it started."""
