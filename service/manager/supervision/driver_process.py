@@ -36,8 +36,9 @@ _PIDFD_THREAD: Final = os.O_EXCL
 _MAX_THREADS: Final = 4
 #: How long after the end of a thread notifications that the process sent before are read.
 _SAID_S: Final = 0.005
-#: Time before the signal that writes stack traces to the log, and from then to the one that ends any
-#: process. Stacks of running threads cannot be read safely, and the one that reported a hang runs.
+#: Time before the signal that writes stack traces to the log, and from then to the one that ends
+#: any process. Stacks of running threads cannot be read safely, and the one that reported a hang
+#: still runs.
 _REST_S: Final = 0.05
 _TRACEBACK_S: Final = 0.25
 

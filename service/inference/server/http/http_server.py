@@ -27,6 +27,9 @@ from neurald.service.inference.server.http.request_events import EVENTS, Request
 #: The largest head of a request, and how long it may take to arrive.
 MAX_HEAD_BYTES: Final = 16 << 10
 _HEAD_S: Final = 30.0
+#: Limit on the fields of a request, in its head and behind its body. Each takes more memory than
+#: its bytes.
+_MAX_FIELDS: Final = 256
 #: How long a connection may be idle. A request that is sent while its connection is closed fails,
 #: so it is done rarely: those that are in the way are closed earlier.
 _KEEP_ALIVE_S: Final = 3600
@@ -160,6 +163,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._is_too_many = False
         #: How much of the head has arrived, and how much of that is parsed.
         self._head_bytes = self._parsed_bytes = 0
+        #: The fields of the request that have arrived.
+        self._fields = 0
         self._is_in_head = True
         self._idle_since_s = self.loop.time()
         self._make_room()
@@ -289,7 +294,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         """Begins with the head of the next request."""
-        self._head_bytes, self._parsed_bytes, self._is_in_head = 0, 0, True
+        self._head_bytes, self._parsed_bytes, self._fields, self._is_in_head = 0, 0, 0, True
         self._events = None
         self._head_timer.cancel()
         self._head_timer = self.loop.call_later(_HEAD_S, self._note_late_head)
@@ -303,6 +308,12 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         """Takes a field of the head of a request."""
         self._count(len(name) + len(value))
+        self._fields += 1
+        if self._fields > _MAX_FIELDS:
+            raise _HeadFault(
+                HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+                f"the request has more than {_MAX_FIELDS} headers; send fewer",
+            )
         super().on_header(name, value)
 
     def _count(self, size: int) -> None:

@@ -153,6 +153,12 @@ _POST = b"POST / HTTP/1.1\r\nHost: a\r\n"
         # So much is on its way that closing the connection at once would reset it.
         (b"GET / HTTP/1.1\r\nLong: " + b"a" * 900_000, 431, "16384"),
         (b"GET /" + b"a" * 900_000, 431, "16384"),
+        (b"GET / HTTP/1.1\r\n" + b"a:\r\n" * 257 + b"\r\n", 431, "256 headers"),
+        (
+            _POST + b"Transfer-Encoding: chunked\r\n\r\n0\r\n" + b"a:\r\n" * 257 + b"\r\n",
+            431,
+            "256 headers",
+        ),
     ],
 )
 @sweep("earlier", [0, 1, 3])
@@ -166,6 +172,12 @@ def test_the_last_answer_says_what_is_not_understood(
     assert statuses == [200] * earlier + [status]
     assert text in error
     assert received.count(b"\r\n\r\nhello") == earlier
+
+
+def test_each_request_may_have_many_headers() -> None:
+    request = _POST + b"a:\r\n" * 253 + b"Content-Length: 5\r\n\r\nhello"
+    received = asyncio.run(conversation(request * 3 + b"NONSENSE"))
+    assert statuses_and_error(received)[0] == [200, 200, 200, 400]
 
 
 @sweep(("begun", "statuses"), [(b"", []), (b"GET / HT", [408]), (_POST + b"\r\nGET / HT", [200, 408])])
