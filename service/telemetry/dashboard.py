@@ -101,6 +101,15 @@ _PANELS: Final[tuple[tuple[str, str, Sequence[tuple[str, str]]], ...]] = (
             ("neurald_front_end_live_bytes", "{{instance}} in use"),
         ],
     ),
+    ("Processors of hosts", "percentunit", [("nv_cpu_utilization", "{{instance}}")]),
+    (
+        "Memory of hosts",
+        "bytes",
+        [
+            ("nv_cpu_memory_total_bytes", "{{instance}} total"),
+            ("nv_cpu_memory_used_bytes", "{{instance}} in use"),
+        ],
+    ),
     (
         "Fallbacks, cache misses and deadlines of applications",
         "short",

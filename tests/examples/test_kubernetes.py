@@ -14,6 +14,7 @@ from typer.main import get_command
 from neurald.hal.rpc.transport.tls_files import TlsFiles
 from neurald.service.cli import app
 from neurald.service.inference.server.admission.request_budget import RequestBudget
+from neurald.service.inference.server.http.host_usage import HostUsage
 from neurald.service.inference.server.http.metrics import metrics_text
 from neurald.service.inference.server.http.openapi import openapi_document
 
@@ -121,7 +122,7 @@ def test_the_autoscaler_uses_a_metric_that_there_is() -> None:
     scaler = read("autoscaler.yaml")["spec"]
     assert scaler["scaleTargetRef"]["name"] == read("deployment.yaml")["metadata"]["name"]
     names = [each["pods"]["metric"]["name"] for each in scaler["metrics"] if each["type"] == "Pods"]
-    text = metrics_text([], RequestBudget(1))
+    text = metrics_text([], RequestBudget(1), HostUsage())
     assert names
     assert all(f"# TYPE {name} gauge" in text for name in names)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from neurald.hal.accounting.exposition import event_metric, exposition
 from neurald.service.console.process_usage import ProcessUsage, UsageMeter
 from neurald.service.inference.server.admission.request_budget import RequestBudget
+from neurald.service.inference.server.http.host_usage import HostUsage
 from neurald.service.inference.server.http.metrics import metrics_text
 from neurald.service.manager.state import DriverMetrics, DriverState, DriverStatus, ManagerStatus
 from neurald.service.telemetry.dashboard import dashboard
@@ -95,7 +96,7 @@ def test_the_text_has_the_format_of_prometheus() -> None:
 
 
 def test_the_dashboard_asks_for_all_metrics() -> None:
-    texts = text(), metrics_text([], RequestBudget(1)), exposition([event_metric()])
+    texts = text(), metrics_text([], RequestBudget(1), HostUsage()), exposition([event_metric()])
     known = set(re.findall(r"^# TYPE (\S+)", "".join(texts), re.MULTILINE))
     assert set(re.findall(r"(?:neurald|nv)_\w+", json.dumps(dashboard()))) == known
     stored = Path(__file__).parents[3] / "docs" / "grafana" / "neurald.json"

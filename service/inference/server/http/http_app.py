@@ -37,6 +37,7 @@ from neurald.service.inference.server.http.compression import (
     chosen_encoding,
     compressed,
 )
+from neurald.service.inference.server.http.host_usage import HostUsage
 from neurald.service.inference.server.http.json_parameters import (
     is_size,
     load_parameter,
@@ -125,6 +126,7 @@ class HttpApp:
         #: Held while a thread parses, since several would only wait for each other.
         self._parsing = asyncio.Lock()
         self._known = KnownTable()
+        self._host = HostUsage()
         #: How many inferences are under way.
         self._running = 0
         self._token = f"Bearer {token}".encode() if token else b""
@@ -144,7 +146,8 @@ class HttpApp:
                 ("POST", "inference", _MODEL + "/infer", self._infer),
                 ("POST", "inference", _MODEL + "/generate", self._generate),
                 ("POST", "inference", _MODEL + "/generate_stream", self._generate_stream),
-                ("POST", _CONTROL, "/v2/repository/index", self._index),
+                # Triton takes the name of a repository here, too, and does not look at it.
+                ("POST", _CONTROL, "/v2/repository(?:/[^/]+)?/index", self._index),
                 ("POST", _CONTROL, "/v2/repository/models/(?P<model>[^/]+)/load", self._load),
                 ("POST", _CONTROL, "/v2/repository/models/(?P<model>[^/]+)/unload", self._unload),
                 ("GET", _MEMORY, "/v2/systemsharedmemory" + _REGION + "/status", self._region_status),
@@ -246,7 +249,7 @@ class HttpApp:
         return 400, _error("Model version not ready"), _JSON
 
     async def _metrics(self, body: RequestBody) -> Answer:
-        return 200, metrics_text(self._calls.registry.served(), self._budget).encode(), _TEXT
+        return 200, metrics_text(self._calls.registry.served(), self._budget, self._host).encode(), _TEXT
 
     # Descriptions.
 

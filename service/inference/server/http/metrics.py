@@ -8,6 +8,7 @@ from neurald.hal.process.memory.heap import live_bytes, resident_bytes
 from neurald.service.inference.models.served_version import ServedVersion
 from neurald.service.inference.models.statistics import FailureReason
 from neurald.service.inference.server.admission.request_budget import RequestBudget
+from neurald.service.inference.server.http.host_usage import HostUsage
 
 _COUNTERS: Final[tuple[tuple[str, str, Callable[[ServedVersion], float]], ...]] = (
     (
@@ -69,8 +70,8 @@ _MEMORY: Final[tuple[tuple[str, str, Callable[[], int]], ...]] = (
 )
 
 
-def metrics_text(versions: Sequence[ServedVersion], budget: RequestBudget) -> str:
-    """Returns the metrics of models and of the service, and the events of its front end."""
+def metrics_text(versions: Sequence[ServedVersion], budget: RequestBudget, host: HostUsage) -> str:
+    """Returns the metrics of models, the service and its host, and the events of its front end."""
     metrics = [
         Metric(
             name=name,
@@ -110,5 +111,6 @@ def metrics_text(versions: Sequence[ServedVersion], budget: RequestBudget) -> st
         Metric(name=name, kind="gauge", description=description, samples=[Sample({}, value())])
         for name, description, value in _MEMORY
     )
+    metrics += host.metrics()
     metrics.append(event_metric())
     return exposition(metrics)

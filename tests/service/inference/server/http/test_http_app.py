@@ -418,6 +418,8 @@ def test_metrics_have_the_names_of_triton(client: Any, serving: Serving) -> None
     assert b"neurald_request_bytes 0\n" in text
     memory = dict(re.findall(rb"^neurald_front_end_(live|resident)_bytes (\d+)$", text, re.M))
     assert all(5 << 20 < int(memory[kind]) < 1 << 30 for kind in (b"live", b"resident")), memory
+    assert re.search(rb"^nv_cpu_utilization (0|1|0\.\d+)$", text, re.M)
+    assert re.search(rb"^nv_cpu_memory_used_bytes \d+$", text, re.M)
 
 
 def failures(serving: Serving) -> dict[str, int]:
