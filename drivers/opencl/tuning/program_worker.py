@@ -40,7 +40,8 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     sys.path[:] = about["path"]
-    os.environ.update(_CHANNELS)
+    for name, value in _CHANNELS.items():
+        os.putenv(name, value)
     _serve(_opened(about["place"], about["digest"]), sys.stdin.buffer, answers)
 
 
