@@ -152,6 +152,7 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/compiler/ir/kernel_rewriting.py": "tests/drivers/compiler/passes/test_axis_rewriting.py",
     "drivers/compiler/ir/offsets.py": "tests/drivers/compiler/passes/test_axis_rewriting.py",
     "drivers/compiler/ir/op.py": "tests/drivers/compiler/analysis/test_interpreter.py",
+    "drivers/compiler/ir/scalar.py": "tests/drivers/compiler/ir/test_expression.py",
     "drivers/compiler/ir/traversal.py": "tests/drivers/compiler/ir/test_expression.py",
     "drivers/compiler/ir/value.py": "tests/drivers/compiler/ir/test_graph.py",
     "drivers/compiler/lowering/__init__.py": "tests/drivers/compiler/lowering/test_lowerings.py",

@@ -1,59 +1,44 @@
 """Types of the numbers that kernels compute with."""
 
-from typing import ClassVar, Final
+from enum import Enum
 
 import numpy as np
 
 
-class Scalar:
+class Scalar(Enum):
     """The type of a number.
 
     INDEX is for counts and indices. Compilers use 32 or 64 bits for it, as the tensors require.
-    There is one object for each type, so that they are compared by identity. They are no `Enum`,
-    whose class takes ten times as long to make, in each start of a model with control flow.
-
-    Args:
-        value: the name of its NumPy type, or "index".
 
     Attributes:
-        value: see above.
-        name: the name of the attribute of this class that has it.
         dtype: the NumPy type that stores it.
         is_float: True for floating-point types.
         is_integer: True for integers, including INDEX and excluding BOOL.
         size_bytes: size of one stored element.
     """
 
-    __slots__ = ("dtype", "is_float", "is_integer", "name", "size_bytes", "value")
+    BOOL = "bool"
+    INT8 = "int8"
+    UINT8 = "uint8"
+    INT16 = "int16"
+    UINT16 = "uint16"
+    INT32 = "int32"
+    UINT32 = "uint32"
+    INT64 = "int64"
+    UINT64 = "uint64"
+    FLOAT16 = "float16"
+    FLOAT32 = "float32"
+    FLOAT64 = "float64"
+    INDEX = "index"
 
-    BOOL: ClassVar["Scalar"]
-    INT8: ClassVar["Scalar"]
-    UINT8: ClassVar["Scalar"]
-    INT16: ClassVar["Scalar"]
-    UINT16: ClassVar["Scalar"]
-    INT32: ClassVar["Scalar"]
-    UINT32: ClassVar["Scalar"]
-    INT64: ClassVar["Scalar"]
-    UINT64: ClassVar["Scalar"]
-    FLOAT16: ClassVar["Scalar"]
-    FLOAT32: ClassVar["Scalar"]
-    FLOAT64: ClassVar["Scalar"]
-    INDEX: ClassVar["Scalar"]
+    #: Members are compared by identity; Enum's own hash function is slow.
+    __hash__ = object.__hash__
 
-    def __init__(self, value: str) -> None:
-        self.value = value
-        self.name = value.upper()
-        self.dtype: np.dtype[np.generic] = np.dtype("int64" if value == "index" else value)
-        self.is_float = value.startswith("float")
-        self.is_integer = not self.is_float and value != "bool"
+    def __init__(self, name: str) -> None:
+        self.dtype: np.dtype[np.generic] = np.dtype("int64" if name == "index" else name)
+        self.is_float = name.startswith("float")
+        self.is_integer = not self.is_float and name != "bool"
         self.size_bytes = self.dtype.itemsize
-
-    def __repr__(self) -> str:
-        return f"Scalar.{self.name}"
-
-    def __reduce__(self) -> str:
-        # A copy, or what another process unpickles, is the same object.
-        return repr(self)
 
     @property
     def wider(self) -> "Scalar":
@@ -75,24 +60,6 @@ class Scalar:
         return _BY_DTYPE[dtype.name]
 
 
-def _made(value: str) -> Scalar:
-    """Makes the type of a name an attribute of the class."""
-    made = Scalar(value)
-    setattr(Scalar, made.name, made)
-    return made
-
-
-#: All types.
-SCALARS: Final = tuple(
-    map(
-        _made,
-        (
-            *("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
-            *("float16", "float32", "float64", "index"),
-        ),
-    )
-)
-
 _WIDER = {
     Scalar.FLOAT16: Scalar.FLOAT32,
     Scalar.INT8: Scalar.INT32,
@@ -100,4 +67,4 @@ _WIDER = {
     Scalar.UINT8: Scalar.INT32,
     Scalar.UINT16: Scalar.INT32,
 }
-_BY_DTYPE = {scalar.value: scalar for scalar in SCALARS if scalar is not Scalar.INDEX}
+_BY_DTYPE = {scalar.value: scalar for scalar in Scalar if scalar is not Scalar.INDEX}

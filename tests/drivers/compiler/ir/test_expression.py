@@ -24,7 +24,7 @@ from neurald.drivers.compiler.ir.expression import (
 )
 from neurald.drivers.compiler.ir.graph import inside
 from neurald.drivers.compiler.ir.op import Op
-from neurald.drivers.compiler.ir.scalar import SCALARS, Scalar
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import rewrite, substitute, walk
 from neurald.drivers.compiler.ir.value import Value
 
@@ -53,7 +53,7 @@ def test_unreferenced_expressions_are_freed() -> None:
     assert kept() is None
 
 
-@sweep("kind", [each for each in SCALARS if each is not Scalar.INDEX])
+@sweep("kind", [each for each in Scalar if each is not Scalar.INDEX])
 def test_bounds_of_numbers_converted_to_index(kind: Scalar) -> None:
     value = Value((3,), kind)
     converted = load(value, (index(0),)).to(Scalar.INDEX)

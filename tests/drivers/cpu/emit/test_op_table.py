@@ -7,7 +7,7 @@ from support.cpu.native import DIFFERENT, RUNNABLE, Array
 
 from neurald.drivers.compiler.ir.expression import Expression, apply, clamp, constant, select
 from neurald.drivers.compiler.ir.op import Op
-from neurald.drivers.compiler.ir.scalar import SCALARS, Scalar
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.operations.arithmetic.fixed_point import multiply
 
@@ -163,7 +163,7 @@ def test_nonzero_bytes_are_true(target: Target) -> None:
 
 @_cases((*_INTEGERS, *_FLOATS, "bool"))
 def test_conversions(kind: str, target: Target) -> None:
-    kinds = [to for to in SCALARS if to is not Scalar.INDEX]
+    kinds = [to for to in Scalar if to is not Scalar.INDEX]
     numbers = _numbers(kind)
     bodies: list[_Body] = [lambda x, to=to: x.to(to) for to in kinds]
     for got, want, to in zip(

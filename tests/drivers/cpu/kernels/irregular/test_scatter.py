@@ -7,7 +7,7 @@ from support.cpu.procedures import TARGETS, Case, case_of, expect_same
 
 from neurald.drivers.compiler.ir.algorithm import Scatter
 from neurald.drivers.compiler.ir.op import ReductionOp
-from neurald.drivers.compiler.ir.scalar import SCALARS, Scalar
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.target.target import Target
 
 generator = np.random.default_rng(5)
@@ -39,7 +39,7 @@ def _case(
     return case_of(algorithm, destinations, updates, *base, output=(rows, width), kind=kind)
 
 
-@pytest.mark.parametrize("kind", [each for each in SCALARS if each is not Scalar.INDEX])
+@pytest.mark.parametrize("kind", [each for each in Scalar if each is not Scalar.INDEX])
 def test_updates(kind: Scalar, target: Target) -> None:
     boolean = (ReductionOp.ANY, ReductionOp.ALL)
     reductions = [each for each in REDUCTIONS if kind is Scalar.BOOL or each not in boolean]

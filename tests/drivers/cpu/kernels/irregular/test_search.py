@@ -7,13 +7,13 @@ from support.cpu.procedures import TARGETS, case_of, expect_same
 
 from neurald.drivers.compiler.analysis.interpreter import Array
 from neurald.drivers.compiler.ir.algorithm import Distinct, KeySearch, Positions
-from neurald.drivers.compiler.ir.scalar import SCALARS, Scalar
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.target.target import Target
 
 generator = np.random.default_rng(6)
 
 pytestmark = pytest.mark.parametrize("target", list(TARGETS.values()), ids=lambda target: target.name)
-_every_kind = pytest.mark.parametrize("kind", [each for each in SCALARS if each is not Scalar.INDEX])
+_every_kind = pytest.mark.parametrize("kind", [each for each in Scalar if each is not Scalar.INDEX])
 
 
 def _rows(kind: Scalar) -> list[Array]:

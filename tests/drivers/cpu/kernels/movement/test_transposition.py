@@ -6,7 +6,7 @@ from support.cpu.native import DIFFERENT, compiled, run
 
 from neurald.drivers.compiler.ir.expression import Expression, axis, load
 from neurald.drivers.compiler.ir.kernel import Kernel
-from neurald.drivers.compiler.ir.scalar import SCALARS, Scalar
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.kernels.movement import transposition
 from neurald.drivers.cpu.kernels.select import routine_for
@@ -47,7 +47,7 @@ def _index(axes: tuple[Expression, ...], order: tuple[int, ...]) -> tuple[Expres
     return tuple(axes[order.index(dimension)] for dimension in range(len(order)))
 
 
-@pytest.mark.parametrize("kind", [each for each in SCALARS if each is not Scalar.INDEX])
+@pytest.mark.parametrize("kind", [each for each in Scalar if each is not Scalar.INDEX])
 def test_transpositions(kind: Scalar, target: Target) -> None:
     found = []
     for shape, order in SHAPES:

@@ -6,7 +6,7 @@ from support.compiler.rankings import expect_places, rows_to_rank
 from support.cpu.native import RUNNABLE
 
 from neurald.drivers.compiler.ir.expression import Expression, load
-from neurald.drivers.compiler.ir.scalar import SCALARS, Scalar
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.target.target import Target
 
 #: One target for each kind of code.
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.parametrize("target", list(TARGETS.values()), ids=lambd
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("prefers_lower_index", [False, True])
-@pytest.mark.parametrize("kind", [each for each in SCALARS if each is not Scalar.INDEX])
+@pytest.mark.parametrize("kind", [each for each in Scalar if each is not Scalar.INDEX])
 def test_indices_of_the_largest(kind: Scalar, prefers_lower_index: bool, target: Target) -> None:
     graphs, arrays = [], []
     for number, (rows, length) in enumerate(SHAPES):

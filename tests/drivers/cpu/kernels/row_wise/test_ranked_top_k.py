@@ -10,7 +10,7 @@ from support.cpu.native import RUNNABLE
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.graph import TopK
-from neurald.drivers.compiler.ir.scalar import SCALARS, Scalar
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.passes.fusion.fusion import fuse
 from neurald.drivers.cpu.kernels.select import generate
 from neurald.drivers.cpu.target.target import Target
@@ -28,7 +28,7 @@ def _label(length: int, count: int, kind: Scalar) -> str:
 
 
 @pytest.mark.parametrize("target", list(TARGETS.values()), ids=lambda target: target.name)
-@sweep("kind", [each for each in SCALARS if each is not Scalar.INDEX])
+@sweep("kind", [each for each in Scalar if each is not Scalar.INDEX])
 def test_lengths_and_counts(kind: Scalar, target: Target) -> None:
     graphs, arrays = [], []
     for length, is_lower in itertools.product((2, 3, 4, 5, 8, 9, 15, 16, 17, 31, 33, 63, 64), (False, True)):

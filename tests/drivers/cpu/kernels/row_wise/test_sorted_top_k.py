@@ -10,7 +10,7 @@ from support.cpu.native import RUNNABLE
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.graph import TopK
-from neurald.drivers.compiler.ir.scalar import SCALARS, Scalar
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.passes.fusion.fusion import fuse
 from neurald.drivers.cpu.kernels.select import generate
 
@@ -24,7 +24,7 @@ def _label(length: int, count: int, kind: Scalar) -> str:
 
 
 @pytest.mark.parametrize("prefers_lower_index", [False, True])
-@sweep("kind", [each for each in SCALARS if each is not Scalar.INDEX])
+@sweep("kind", [each for each in Scalar if each is not Scalar.INDEX])
 def test_extreme_and_equal_numbers(kind: Scalar, prefers_lower_index: bool) -> None:
     builder = GraphBuilder()
     source = builder.input(2, 600, type=kind)
