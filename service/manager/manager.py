@@ -76,9 +76,11 @@ _MAX_OPERATORS: Final = 64
 _MAX_USER_OPERATORS: Final = 16
 #: How long one more command waits for its turn.
 _ROOM_S: Final = 2.0
-#: How often what drivers leave behind is looked for at most, and until when at the end.
+#: How often what drivers leave behind is looked for at most, and at the end until when, or until so
+#: many rounds have found none.
 _ORPHANS_S: Final = 0.02
 _LAST_ORPHANS_S: Final = 2.0
+_ROUNDS_WITHOUT_ORPHANS: Final = 2
 #: How often to check at most whether drivers are in use.
 _MIN_IDLE_CHECK_S: Final = 0.05
 
@@ -230,10 +232,17 @@ class Manager:
             self._end_orphans_soon()
 
     async def _end_orphans(self) -> None:
-        """Ends all processes that drivers have left behind, which may take several rounds."""
+        """Ends all processes that drivers have left behind, which may take several rounds.
+
+        While a process replaces its program it has no environment that tells whose it is, so that a
+        round that has found none is repeated.
+        """
         limit_s = time.monotonic() + _LAST_ORPHANS_S
-        while ORPHANS.end() and time.monotonic() < limit_s:
-            await asyncio.sleep(_ORPHANS_S)
+        rounds_left = _ROUNDS_WITHOUT_ORPHANS
+        while rounds_left and time.monotonic() < limit_s:
+            rounds_left = _ROUNDS_WITHOUT_ORPHANS if ORPHANS.end() else rounds_left - 1
+            if rounds_left:
+                await asyncio.sleep(_ORPHANS_S)
 
     def _end_when_idle(self) -> None:
         """Ends the manager once it has been idle for long enough; calls itself until then.

@@ -1,5 +1,6 @@
 """The service manager, with real processes: start on demand, supervision, replacement, the end."""
 
+import asyncio
 import contextlib
 import os
 import shutil
@@ -11,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -22,8 +24,10 @@ from support.waiting import wait_until
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import DeadObject, UnavailableDevice
 from neurald.hal.process.activation import is_served
+from neurald.hal.process.orphans import ORPHANS
 from neurald.hal.registry import running_daemons
 from neurald.hal.rpc.client.device import RemoteDevice, connect
+from neurald.service.manager.manager import Manager
 from neurald.service.manager.state import DriverState
 
 #: SIGSTOP and the like must be noticed within this time, which leaves much for a busy machine.
@@ -484,6 +488,14 @@ def test_the_end_leaves_nothing_behind(managed: Managed) -> None:
 
 @pytest.mark.full
 @pytest.mark.slow
+def test_the_end_looks_again_for_what_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that replaces its program does not tell for a moment whose it is."""
+    rounds = iter([False, True, False, False])
+    monkeypatch.setattr(ORPHANS, "end", lambda: next(rounds))
+    asyncio.run(Manager._end_orphans(cast(Manager, None)))
+    assert next(rounds, None) is None
+
+
 def test_a_manager_whose_directory_was_removed_ends(folder: Path) -> None:
     with Managed(folder, "--exit-when-idle", "2") as managed:
         assert add(connected(managed), 1) == 2
