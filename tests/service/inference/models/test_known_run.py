@@ -261,7 +261,7 @@ def test_outputs_of_a_run_in_place_may_be_in_the_arena() -> None:
     ],
 )
 def test_runs_in_place_that_are_in_vain(outcome: Any, is_cut: bool, checks: Any, note: str) -> None:
-    """Such a request is run with copies, as if nothing had been done."""
+    """Repeats such a request with copies, as if nothing had been done."""
     source, instance = Place(), Instance()
     source.checks = checks
     lane = Lane(outcome, in_place=IN_WINDOW, is_cut=is_cut)
