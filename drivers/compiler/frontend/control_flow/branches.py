@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from neurald.drivers.compiler.frontend.control_flow.data_lengths import DataLengths
 from neurald.drivers.compiler.frontend.control_flow.flat_graph import FlatGraph, NotStructured, ShapeChanges
+from neurald.drivers.compiler.frontend.control_flow.length_symbols import LengthSymbols
+from neurald.drivers.compiler.frontend.control_flow.stored_operands import StoredOperands
 from neurald.drivers.compiler.frontend.control_flow.structured_model import Branch, Copy, LengthUpdate
 from neurald.drivers.compiler.ir.extents.extent import number_of, same_length
 from neurald.hal.model.types import OperandType
@@ -21,13 +22,19 @@ if TYPE_CHECKING:
 
 
 def add_branch(
-    flat: FlatGraph, lengths: DataLengths, inliner: "InlinesGraphs", call: Call, origin: int
+    flat: FlatGraph,
+    symbols: LengthSymbols,
+    operands: StoredOperands,
+    inliner: "InlinesGraphs",
+    call: Call,
+    origin: int,
 ) -> Sequence[int]:
     """Adds an IF to a flat graph: only the side that runs, if its condition is known.
 
     Args:
         flat: the flat graph.
-        lengths: its lengths that depend on data.
+        symbols: the symbols of its lengths.
+        operands: its operands that have no memory yet.
         inliner: inlines the sides.
         call: the IF.
         origin: see `InlinesGraphs.inline`.
@@ -40,22 +47,22 @@ def add_branch(
             ranks.
     """
     condition = call.index("condition")
-    inputs = [lengths.realized(each) for each in inputs_of(call)]
+    inputs = [operands.realized(each) for each in inputs_of(call)]
     known = flat.known.get(condition)
     if known is not None:
         name = "then" if is_true(flat, condition) else "else"
         return inliner.inline(call.graph_index(name), inputs, origin)
     require_bool(flat, condition)
     with flat.region(repeats=False) as then:
-        first = [lengths.stored(each) for each in inliner.inline(call.graph_index("then"), inputs, origin)]
+        first = [operands.stored(each) for each in inliner.inline(call.graph_index("then"), inputs, origin)]
     with flat.region(repeats=False) as otherwise:
-        second = [lengths.stored(each) for each in inliner.inline(call.graph_index("else"), inputs, origin)]
+        second = [operands.stored(each) for each in inliner.inline(call.graph_index("else"), inputs, origin)]
     results: list[int] = []
     joined = [
         _joined_shape(flat, one, other) for one, other in zip(first, second, strict=True) if one != other
     ]
-    symbols = {key: lengths.symbol() for shape in joined for key in shape if isinstance(key, tuple)}
-    numbers = [(number_of(symbol), key) for key, symbol in symbols.items()]
+    added = {key: symbols.symbol() for shape in joined for key in shape if isinstance(key, tuple)}
+    numbers = [(number_of(symbol), key) for key, symbol in added.items()]
     if numbers:
         then.items.append(LengthUpdate(lengths=tuple((each, one) for each, (one, _) in numbers)))
         otherwise.items.append(LengthUpdate(lengths=tuple((each, two) for each, (_, two) in numbers)))
@@ -64,7 +71,7 @@ def add_branch(
         if one == other:
             results.append(one)
             continue
-        shape = tuple(symbols[each] if isinstance(each, tuple) else each for each in next(shapes))
+        shape = tuple(added[each] if isinstance(each, tuple) else each for each in next(shapes))
         variable = flat.variable(one, shape)
         then.items.append(Copy(target=variable, source=one))
         otherwise.items.append(Copy(target=variable, source=other))

@@ -9,7 +9,6 @@ from functools import partial
 
 import numpy as np
 
-from neurald.drivers.compiler.frontend.control_flow.data_lengths import DataLengths
 from neurald.drivers.compiler.frontend.control_flow.flat_graph import (
     CONCATENATIONS,
     SLICES,
@@ -19,6 +18,7 @@ from neurald.drivers.compiler.frontend.control_flow.flat_graph import (
     Part,
     ShapeChanges,
 )
+from neurald.drivers.compiler.frontend.control_flow.stored_operands import StoredOperands
 from neurald.drivers.compiler.frontend.control_flow.structured_model import (
     Update,
 )
@@ -40,11 +40,11 @@ class CountedSlices:
 
     Args:
         flat: the graph.
-        lengths: adds operations to it.
+        operands: adds operations to it.
     """
 
-    def __init__(self, flat: FlatGraph, lengths: DataLengths) -> None:
-        self._flat, self._lengths = flat, lengths
+    def __init__(self, flat: FlatGraph, operands: StoredOperands) -> None:
+        self._flat, self._operands = flat, operands
 
     def add(self, operation: Operation, call: Call, graph: Subgraph, origin: int) -> int | None:
         """Adds an operation whose shape depends on integers that are not known.
@@ -85,7 +85,7 @@ class CountedSlices:
             raise BadData(f"a slice of {list(known)} elements does not fit into {list(shape)}")
         begin = self._vector(begins.tolist(), call, operation, graph, origin)
         inputs = (source, begin, self._flat.integers(known))
-        self._lengths.append(replace(operation, inputs=inputs), (known,), graph.number, origin)
+        self._operands.append(replace(operation, inputs=inputs), (known,), graph.number, origin)
         return None
 
     def _strided_slice(self, operation: Operation, call: Call, graph: Subgraph, origin: int) -> int | None:
@@ -134,7 +134,7 @@ class CountedSlices:
             removed = int(call.scalar("shrink_axis_mask"))
             lengths_counted = [whole if removed >> axis & 1 else 0 for axis, whole in enumerate(shape)]
             begin = self._counted_from_end(begin, lengths_counted, operation, graph, origin)
-        self._lengths.append(
+        self._operands.append(
             Operation(
                 type=OperationType.TFLITE_SLICE,
                 inputs=(source, begin, self._flat.integers(taken)),
@@ -146,7 +146,7 @@ class CountedSlices:
             origin,
         )
         if whole_slice != output:
-            self._lengths.append(
+            self._operands.append(
                 Operation(
                     type=OperationType.TFLITE_RESHAPE,
                     inputs=(whole_slice, self._flat.integers(result)),
@@ -218,7 +218,7 @@ class CountedSlices:
         """Adds an operation that computes a vector on behalf of another operation."""
         output = self._flat.add_operand(Operand(type=result, dimensions=(length,)))
         added = Operation(type=kind, inputs=inputs, outputs=(output,), number=operation.number)
-        self._lengths.append(added, ((length,),), graph, origin)
+        self._operands.append(added, ((length,),), graph, origin)
         return output
 
     def _counted_from_end(

@@ -3,11 +3,11 @@
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any
 
-from neurald.drivers.compiler.frontend.control_flow.data_lengths import DataLengths
 from neurald.drivers.compiler.frontend.control_flow.flat_graph import (
     FlatGraph,
     ShapeChanges,
 )
+from neurald.drivers.compiler.frontend.control_flow.length_symbols import LengthSymbols
 from neurald.drivers.compiler.frontend.control_flow.structured_model import (
     LengthUpdate,
 )
@@ -25,20 +25,20 @@ class LoopLengths:
 
     Args:
         flat: the graph.
-        lengths: adds symbols.
+        symbols: the symbols of its lengths.
 
     Attributes:
         opened: the dimensions, as the number of the value and that of the dimension, with what
             distinguishes their lengths.
     """
 
-    def __init__(self, flat: FlatGraph, lengths: DataLengths) -> None:
-        self._flat, self._lengths = flat, lengths
+    def __init__(self, flat: FlatGraph, symbols: LengthSymbols) -> None:
+        self._flat, self._symbols = flat, symbols
         self.opened: dict[tuple[int, int], Hashable] = {}
 
     def symbols(self) -> dict[Hashable, Any]:
         """Adds the symbols of a loop, which the current region gets."""
-        symbols = {key: self._lengths.symbol() for key in dict.fromkeys(self.opened.values())}
+        symbols = {key: self._symbols.symbol() for key in dict.fromkeys(self.opened.values())}
         for symbol in symbols.values():
             self._flat.symbol_levels[number_of(symbol)] = len(self._flat.regions)
         return symbols

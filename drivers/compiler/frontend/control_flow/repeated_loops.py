@@ -12,15 +12,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from neurald.drivers.compiler.frontend.control_flow.branches import require_bool
-from neurald.drivers.compiler.frontend.control_flow.data_lengths import DataLengths
 from neurald.drivers.compiler.frontend.control_flow.flat_graph import (
     RESHAPES,
     SLICES,
     FlatGraph,
     ShapeChanges,
 )
+from neurald.drivers.compiler.frontend.control_flow.length_symbols import LengthSymbols
 from neurald.drivers.compiler.frontend.control_flow.loop_counters import changing_values
 from neurald.drivers.compiler.frontend.control_flow.loop_lengths import LoopLengths
+from neurald.drivers.compiler.frontend.control_flow.stored_operands import StoredOperands
 from neurald.drivers.compiler.frontend.control_flow.structured_model import Copy, LengthUpdate, WhileLoop
 from neurald.hal.errors import BadData
 
@@ -37,13 +38,16 @@ class RepeatedLoops:
 
     Args:
         flat: the graph into which they are inlined.
-        lengths: its lengths that depend on data.
+        symbols: the symbols of its lengths.
+        operands: its operands that have no memory yet.
         inliner: inlines conditions and bodies.
     """
 
-    def __init__(self, flat: FlatGraph, lengths: DataLengths, inliner: "InlinesGraphs") -> None:
+    def __init__(
+        self, flat: FlatGraph, symbols: LengthSymbols, operands: StoredOperands, inliner: "InlinesGraphs"
+    ) -> None:
         self._flat = flat
-        self._lengths = lengths
+        self._symbols, self._operands = symbols, operands
         self._inliner = inliner
         #: The values that change in loops inlined before, and lengths that do, by the graphs of the
         #: loop.
@@ -73,7 +77,7 @@ class RepeatedLoops:
         # Values that changed when the loop was last inlined change again: without this, the
         # attempts of nested loops would multiply.
         changing = self._changing.setdefault(graphs, changing_values(inner, (*RESHAPES, *SLICES)))
-        lengths = self._loop_lengths.setdefault(graphs, LoopLengths(self._flat, self._lengths))
+        lengths = self._loop_lengths.setdefault(graphs, LoopLengths(self._flat, self._symbols))
         attempts = 0
         while True:
             with self._flat.attempt() as undo:
@@ -93,7 +97,7 @@ class RepeatedLoops:
                         (test,) = self._inliner.inline(condition_graph, values, origin)
                     with self._flat.region(repeats=True) as body:
                         results = [
-                            self._lengths.stored(each)
+                            self._operands.stored(each)
                             for each in self._inliner.inline(body_graph, values, origin)
                         ]
                 except BadData:

@@ -19,15 +19,16 @@ from typing import TYPE_CHECKING
 
 from neurald.drivers.compiler.frontend.control_flow.branches import add_branch, inputs_of
 from neurald.drivers.compiler.frontend.control_flow.counted_slices import CountedSlices
-from neurald.drivers.compiler.frontend.control_flow.data_lengths import DataLengths
 from neurald.drivers.compiler.frontend.control_flow.flat_graph import (
     CONCATENATIONS,
     FlatGraph,
     NotStructured,
     ShapeChanges,
 )
+from neurald.drivers.compiler.frontend.control_flow.length_symbols import LengthSymbols
 from neurald.drivers.compiler.frontend.control_flow.loop_counters import LoopCounter
 from neurald.drivers.compiler.frontend.control_flow.repeated_loops import RepeatedLoops
+from neurald.drivers.compiler.frontend.control_flow.stored_operands import StoredOperands
 from neurald.drivers.compiler.frontend.control_flow.structured_model import (
     CONTROL_FLOW,
     Copy,
@@ -51,6 +52,7 @@ from neurald.hal.records import replace
 from neurald.hal.validation.shape_inference import merge
 
 if TYPE_CHECKING:
+    from neurald.drivers.compiler.frontend.control_flow.data_lengths import DataLengths
     from neurald.drivers.compiler.frontend.graph_builder import EvaluateGraph
     from neurald.drivers.compiler.ir.extents.scope import ExtentScope
 
@@ -113,10 +115,11 @@ class _Structurer:
     ) -> None:
         self._splits_sequences = splits_sequences
         self._flat = FlatGraph(model, input_shapes, evaluate, scope)
-        self._lengths = DataLengths(self._flat)
-        self._slices = CountedSlices(self._flat, self._lengths)
-        self._unrolled = UnrolledLoops(self._flat, self._lengths, self)
-        self._repeated = RepeatedLoops(self._flat, self._lengths, self)
+        self._symbols = LengthSymbols(self._flat)
+        self._operands = StoredOperands(self._flat, self._symbols)
+        self._slices = CountedSlices(self._flat, self._operands)
+        self._unrolled = UnrolledLoops(self._flat, self._operands, self)
+        self._repeated = RepeatedLoops(self._flat, self._symbols, self._operands, self)
         #: The model's own graphs; those of loops over sequences are added.
         self._referenced = model.referenced
         graphs = (model.main, *model.referenced)
@@ -159,7 +162,7 @@ class _Structurer:
         names = [self._flat.operands[old].name for old in main.outputs]
         computed = (Lifetime.TEMPORARY_VARIABLE, Lifetime.SUBGRAPH_OUTPUT)
         for old in main.outputs:
-            new = self._lengths.stored(mapping[old])
+            new = self._operands.stored(mapping[old])
             if new in outputs or self._flat.operands[new].lifetime not in computed:
                 copy = self._flat.variable(new)
                 self._flat.regions[0].items.append(Copy(target=copy, source=new))
@@ -192,7 +195,7 @@ class _Structurer:
             raise NotStructured("it is nested too deeply")
         inputs = [mapping[index] for index in operation.inputs]
         if operation.type not in CONCATENATIONS:
-            inputs = list(map(self._lengths.realized, inputs))
+            inputs = list(map(self._operands.realized, inputs))
         moved = replace(
             operation,
             inputs=tuple(inputs),
@@ -202,7 +205,7 @@ class _Structurer:
         call = self._flat.call(moved)
         if operation.type in CONTROL_FLOW:
             if operation.type is OperationType.IF:
-                results = add_branch(self._flat, self._lengths, self, call, origin)
+                results = add_branch(self._flat, self._symbols, self._operands, self, call, origin)
             else:
                 results = self._loop(call, origin)
             mapping.update(zip(operation.outputs, results, strict=False))
@@ -214,7 +217,7 @@ class _Structurer:
         if graph is not self._flat.model.main and self._flat.is_identity(moved, call):
             mapping[operation.outputs[0]] = moved.inputs[0]
             return
-        if self._lengths.computes_lengths(call):
+        if self._operands.computes_lengths(call):
             return
         known = self._flat.known_results(call)
         if known is not None:
@@ -228,7 +231,7 @@ class _Structurer:
                 with self._flat.attempt():
                     replaced = self._slices.add(moved, call, graph, origin)
             except ShapeChanges:
-                self._lengths.add(moved, graph.number, origin)
+                self._lengths().add(moved, graph.number, origin)
                 return
             if replaced is not None:
                 mapping[operation.outputs[0]] = replaced
@@ -237,15 +240,21 @@ class _Structurer:
         if update is not None:
             mapping[operation.outputs[0]] = update
             return
-        self._lengths.append(moved, shapes, graph.number, origin)
+        self._operands.append(moved, shapes, graph.number, origin)
         if len(moved.outputs) == 1 and self._flat.operands[moved.outputs[0]].type in INTEGER_TYPES:
             sums = sums_of_result(call, self._flat.sums_of)
             if sums is not None and sums.shape == shapes[0]:
                 self._flat.sums[moved.outputs[0]] = sums
 
+    def _lengths(self) -> "DataLengths":
+        """Returns what adds operations whose shapes follow from data, which few models have."""
+        from neurald.drivers.compiler.frontend.control_flow.data_lengths import DataLengths
+
+        return DataLengths(self._flat, self._symbols, self._operands)
+
     def _loop(self, call: Call, origin: int) -> Sequence[int]:
         """Adds a loop in the first form that is possible, and returns its results."""
-        inputs = [self._lengths.realized(each) for each in inputs_of(call)]
+        inputs = [self._operands.realized(each) for each in inputs_of(call)]
         if not self._is_nested(call):
             try:
                 return self._unrolled.add_short(call, inputs, origin)
@@ -263,13 +272,13 @@ class _Structurer:
             try:
                 return self._repeated_once(call, inputs, origin, opens=True)
             except BadData:
-                if not self._lengths.shorten():
+                if not self._symbols.shorten():
                     raise
 
     def _repeated_once(self, call: Call, inputs: Sequence[int], origin: int, *, opens: bool) -> Sequence[int]:
         graphs = call.graph_index("condition"), call.graph_index("body")
         with self._flat.attempt():
-            stored = [self._lengths.stored(each) for each in inputs]
+            stored = [self._operands.stored(each) for each in inputs]
             return self._repeated.add(graphs, stored, origin, opens=opens)
 
     def _over_sequence(self, operation: Operation, call: Call, origin: int) -> Sequence[int] | None:
@@ -283,7 +292,7 @@ class _Structurer:
         apart = two_directions(operation, call, self._flat.operands, self._flat.shape)
         if apart is not None:
             both, given = apart
-            inputs = [self._lengths.stored(each) for each in given]
+            inputs = [self._operands.stored(each) for each in given]
             return self.inline(self._referenced_graphs(both), inputs, origin)
         loop = sequence_loop(operation, call, self._flat.operands, self._flat.shape)
         if loop is None:
@@ -291,7 +300,7 @@ class _Structurer:
         graphs = (loop.condition, loop.body) if loop.rest is None else (loop.condition, loop.body, loop.rest)
         first = self._referenced_graphs(*graphs)
         inputs = [self._flat.add_operand(each) for each in (loop.index, loop.results)]
-        inputs += [self._lengths.stored(each) for each in loop.inputs]
+        inputs += [self._operands.stored(each) for each in loop.inputs]
         with self._flat.attempt():
             values = self._repeated.add((first, first + 1), inputs, origin, opens=False)
             if loop.rest is not None:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from neurald.drivers.compiler.frontend.control_flow.branches import is_true
-from neurald.drivers.compiler.frontend.control_flow.data_lengths import DataLengths
 from neurald.drivers.compiler.frontend.control_flow.flat_graph import FlatGraph, NotStructured
 from neurald.drivers.compiler.frontend.control_flow.loop_counters import has_more_turns, loop_counter
+from neurald.drivers.compiler.frontend.control_flow.stored_operands import StoredOperands
 from neurald.hal.model.graph import Operand
 from neurald.hal.operations.machinery.call import Array, Call
 
@@ -33,13 +33,13 @@ class UnrolledLoops:
 
     Args:
         flat: the graph into which they are inlined.
-        lengths: its lengths that depend on data.
+        operands: its operands that have no memory yet.
         inliner: inlines conditions and bodies.
     """
 
-    def __init__(self, flat: FlatGraph, lengths: DataLengths, inliner: "InlinesGraphs") -> None:
+    def __init__(self, flat: FlatGraph, operands: StoredOperands, inliner: "InlinesGraphs") -> None:
         self._flat = flat
-        self._lengths = lengths
+        self._operands = operands
         self._inliner = inliner
 
     def add_short(self, call: Call, inputs: Sequence[int], origin: int) -> Sequence[int]:
@@ -79,7 +79,7 @@ class UnrolledLoops:
                 if not self._has_turn(call, values, origin):
                     return values
                 results = self._inliner.inline(call.graph_index("body"), values, origin)
-                values[: len(results)] = [self._lengths.realized(each) for each in results]
+                values[: len(results)] = [self._operands.realized(each) for each in results]
                 if len(self._flat.operations) - first > max_operations:
                     raise NotUnrolled("a loop has too many operations to be unrolled")
             raise NotUnrolled("a loop has too many turns to be unrolled")
@@ -124,7 +124,7 @@ class UnrolledLoops:
                     return
                 mapping = self._inliner.inline_counter(number, values, counter, origin)
                 for each in counter.values:
-                    values[each] = self._lengths.realized(mapping[body.outputs[each]])
+                    values[each] = self._operands.realized(mapping[body.outputs[each]])
             raise NotUnrolled("a loop has too many turns to be unrolled")
 
     def _constant_integer(self, operand: Operand) -> int | None:

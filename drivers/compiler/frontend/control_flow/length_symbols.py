@@ -1,0 +1,149 @@
+"""Symbols for the lengths of a flat graph, which its program sets before what has these lengths.
+
+A symbol has a hint: the length for which code is generated. It is a guess, so that whoever adds
+operations tries several.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import chain, count, product, repeat
+from typing import Any
+
+from neurald.drivers.compiler.frontend.control_flow.flat_graph import FlatGraph, NotStructured
+from neurald.drivers.compiler.frontend.control_flow.structured_model import (
+    InferredLength,
+    LengthUpdate,
+    NewLength,
+)
+from neurald.drivers.compiler.frontend.lengths.symbolic_integers import Sum
+from neurald.drivers.compiler.ir.extents.extent import MAX_LENGTH, MIN_LENGTH, Extent, number_of
+from neurald.hal.errors import BadData
+
+#: Lengths for which code is generated: those of a loop's values are at least the first one of
+#: `_HINTS`, and those that follow from data are less, because the latter are often limited by the
+#: former. Where this is wrong, such as where a constant limits them, the others are tried.
+_HINTS, _DATA_HINTS = (129, 33, 9, 3), (127, 9, 3, 2)
+
+
+class LengthSymbols:
+    """Adds symbols, and what sets them, to the current region of a graph.
+
+    Args:
+        flat: the graph.
+    """
+
+    def __init__(self, flat: FlatGraph) -> None:
+        self._flat = flat
+        self._hint, self._data_hint = _HINTS[0], _DATA_HINTS[0]
+
+    def shorten(self) -> bool:
+        """Takes values of loops as shorter from now on; returns False if they are the shortest."""
+        shorter = [each for each in _HINTS if each < self._hint]
+        self._hint = max(shorter, default=self._hint)
+        return bool(shorter)
+
+    def with_hints(self, ways: Sequence[Callable[[], None]]) -> None:
+        """Adds operations with lengths from data; tries several hints in several ways.
+
+        Args:
+            ways: functions that add the operations. The first one that does not raise `BadData` has
+                added them.
+        """
+        failed: BadData | None = None
+        for add, hint in product(ways, _DATA_HINTS):
+            self._data_hint = hint
+            try:
+                with self._flat.attempt():
+                    add()
+                    return
+            except BadData as error:
+                failed = error if failed is None else failed
+            finally:
+                self._data_hint = _DATA_HINTS[0]
+        assert failed is not None  # noqa: S101 - there is a way
+        raise failed
+
+    def use_data_hint(self, hint: int) -> None:
+        """Sets the hint of lengths that follow from data, for the current way of `with_hints`."""
+        self._data_hint = hint
+
+    def symbol(self, *, is_data: bool = False) -> Any:
+        """Adds a symbol that the current region sets."""
+        used = set(self._flat.scope.hints)
+        below = chain(range(min(self._data_hint, self._hint - 2), MIN_LENGTH, -2), repeat(MIN_LENGTH))
+        candidates = below if is_data else count(self._hint, 2)
+        hint = next(each for each in candidates if each == MIN_LENGTH or each not in used)
+        symbol = self._flat.scope.add_symbol(hint, 0)
+        self._flat.symbol_levels[number_of(symbol)] = len(self._flat.regions) - 1
+        return symbol
+
+    def extent_of(self, value: Sum) -> Any:
+        """Returns a sum as a length.
+
+        The varying part of the value is one symbol: less is known about sums and differences of
+        symbols.
+        """
+        if len(value.terms) != 1:
+            return self._sum_symbol(Sum(0, value.terms)) + value.constant if value.terms else value.constant
+        ((element, factor),) = value.terms
+        return factor * self._sum_symbol(Sum(0, ((element, 1),))) + value.constant
+
+    def _sum_symbol(self, value: Sum) -> Any:
+        """Returns the symbol for a sum, which the program computes here or has computed before."""
+        known = self.known_symbol(value)
+        if known is None:
+            self.require_tensors(value)
+            known = self.symbol(is_data=True)
+            region = self._flat.regions[-1]
+            region.items.append(LengthUpdate(lengths=((number_of(known), value),)))
+            self._flat.element_symbols[value] = region, known
+        return known
+
+    def inferred_symbol(self, value: Sum, others: tuple[Sum, ...], total: Any) -> Any:
+        """Returns the symbol for a length of a shape, which may also be -1."""
+        symbol = self.symbol(is_data=True)
+        length = InferredLength(number=value, others=others, total=total)
+        self._flat.regions[-1].items.append(LengthUpdate(lengths=((number_of(symbol), length),)))
+        return symbol
+
+    def limited_symbol(self, length: NewLength, hint: int, most: Any) -> Any:
+        """Returns a symbol that is set to a length here.
+
+        Raises:
+            BadData: there are no hints for which dimensions as short as this one are open.
+        """
+        if hint < MIN_LENGTH:
+            raise BadData(f"a length has the hint {hint}; at least {MIN_LENGTH} is expected")
+        symbol = self._flat.scope.add_symbol(hint, 0, MAX_LENGTH if isinstance(most, Extent) else most)
+        self._flat.symbol_levels[number_of(symbol)] = len(self._flat.regions) - 1
+        self._flat.regions[-1].items.append(LengthUpdate(lengths=((number_of(symbol), length),)))
+        return symbol
+
+    def own_symbol(self, length: Any) -> Any:
+        """Returns a length as a symbol, and sets one if it has none; code for symbols permits 0.
+
+        Raises:
+            BadData: its hint cannot be that of a symbol.
+        """
+        if not isinstance(length, Extent) or any(length is each for each in self._flat.scope.symbols):
+            return length
+        return self.limited_symbol(length, length.hint, MAX_LENGTH)
+
+    def known_symbol(self, value: Sum) -> Any:
+        """Returns the symbol for a sum that the program has computed; None if there is none."""
+        known = self._flat.element_symbols.get(value)
+        return (
+            known[1] if known is not None and any(known[0] is each for each in self._flat.regions) else None
+        )
+
+    def require_tensors(self, value: Sum) -> None:
+        """Checks that the elements of a sum have memory."""
+        if not all(self._flat.operands[operand].type.is_tensor for (operand, _), _ in value.terms):
+            raise NotStructured("a length is a scalar operand")
+
+    def require_zero(self, *extents: Extent) -> None:
+        """Makes the program check here that extents are 0."""
+        from neurald.drivers.compiler.ir.extents.scope import Guard  # Few models need it.
+        from neurald.drivers.compiler.ir.extents.terms import Relation
+
+        guards = tuple(Guard(extent=each, relation=Relation.ZERO, holds=True) for each in extents)
+        self._flat.regions[-1].items.append(LengthUpdate(guards=guards))
