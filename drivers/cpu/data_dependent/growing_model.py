@@ -68,7 +68,6 @@ class GrowingModel(CpuPreparedModel):
             stored_bytes(port.operand.type, shape)
             for port, shape in zip(native.executable.inputs, self._input_shapes, strict=True)
         ]
-        self._opened = opened
         one, other = (opened.output_shapes([length] * len(opened.symbols)) for length in (2, 3))
         #: The shapes of the outputs; lengths that may change are 0.
         self._shapes = [

@@ -125,10 +125,6 @@ def _arithmetic(on_integers: str, on_floats: str) -> _Operation:
     return write
 
 
-def _intrinsic(name: str) -> _Operation:
-    return lambda v, expression, element, values: v.call(name, element, *values)
-
-
 def _extreme(v: Vector, expression: Apply, element: str, values: list[str]) -> str:
     operands = list(zip(expression.arguments, values, strict=True))
     # A known number is not NaN; as the last operand it saves a comparison.

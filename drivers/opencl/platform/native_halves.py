@@ -51,7 +51,7 @@ def convert(target: np.ndarray, source: np.ndarray) -> None:
     is_dense = target.flags.c_contiguous and source.flags.c_contiguous
     if not is_dense and target.flags.f_contiguous and source.flags.f_contiguous:
         target, source, is_dense = target.T, source.T, True
-    function = _function(*kinds) if is_dense and kinds in ((_HALF, _FLOAT), (_FLOAT, _HALF)) else None
+    function = _function(kinds[0]) if is_dense and kinds in ((_HALF, _FLOAT), (_FLOAT, _HALF)) else None
     done = 0
     if function is not None:
         target, source = target.reshape(-1), source.reshape(-1)
@@ -61,8 +61,8 @@ def convert(target: np.ndarray, source: np.ndarray) -> None:
         np.copyto(target[done:] if done else target, source[done:] if done else source, casting="unsafe")
 
 
-def _function(target: np.dtype, source: np.dtype) -> Any:
-    """Returns the function for a pair of types; None if the processor has no instruction for it."""
+def _function(target: np.dtype) -> Any:
+    """Returns the function to a type; None if the processor has no instruction for it."""
     with _lock:
         if not _compiled:
             _compiled.append(_compile())

@@ -93,6 +93,7 @@ class RemoteArrayFunction:
         outputs: Sequence[Place],
         arguments: Request,
     ) -> None:
+        #: The daemon releases the model with the last reference to it.
         self._prepared_model = prepared_model
         self._rings = prepared_model.rings
         self._model = prepared_model.model

@@ -97,6 +97,7 @@ class RemoteOpenFunction:
     def __init__(
         self, prepared_model: ModelOnRings, inputs: Sequence[Operand], outputs: Sequence[Operand]
     ) -> None:
+        #: The daemon releases the model with the last reference to it.
         self._prepared_model = prepared_model
         self._rings = prepared_model.rings
         self._model = prepared_model.model

@@ -271,7 +271,7 @@ class TableReader:
         layout = self._layouts.get(position - INT32.unpack_from(data, position)[0])
         if layout is None or position + layout.table_size > size:
             vtable = file.vtable(position)
-            layout = self._new_layout(vtable, position)
+            layout = self._new_layout(vtable)
             if layout is None:
                 return self._one_by_one(vtable, position)
         else:
@@ -285,7 +285,7 @@ class TableReader:
             found[number] = target
         return found
 
-    def _new_layout(self, vtable: _Vtable, position: int) -> _Layout | None:
+    def _new_layout(self, vtable: _Vtable) -> _Layout | None:
         """Returns the layout of the first table with a vtable; None if it has none."""
         key = vtable.position
         if key in self._unusual:

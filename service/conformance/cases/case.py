@@ -481,7 +481,7 @@ class _Quantizations:
         )
         dimensions = None if kind.is_tensor and rank is None else (0,) * (rank or 0)
         if kind is _PER_CHANNEL and isinstance(value, _ArbitraryTensor):
-            return self._per_channel(name, kind, value.array.shape)
+            return self._per_channel(kind, value.array.shape)
         if kind is OperandType.TENSOR_INT32 and name.endswith("bias") and self._factors:
             self._factors = [*self._factors, 1.0]
             product = float(np.float32(self._factors[0]) * np.float32(self._factors[1]))
@@ -498,7 +498,7 @@ class _Quantizations:
         self._factors.append(scale)
         return Operand(type=kind, dimensions=dimensions, scale=scale, zero_point=self._zero_point(kind))
 
-    def _per_channel(self, name: str, kind: OperandType, shape: tuple[int, ...]) -> Operand:
+    def _per_channel(self, kind: OperandType, shape: tuple[int, ...]) -> Operand:
         if not shape:
             raise BadData("a tensor of rank 0 has no channels")
         # The channels of a depthwise filter are last. Invalid combinations are drawn again.

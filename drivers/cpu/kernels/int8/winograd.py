@@ -57,7 +57,6 @@ from neurald.drivers.cpu.kernels.int8.tile_transforms import (
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.hal.records import replace
 
-_POINTER_BYTES = 8
 #: Padding between matrices, which avoids conflicts in the first-level cache.
 _GAP_BYTES = 64
 #: Maximum number of tiles of a block: those of a register tile with two vectors of channels.

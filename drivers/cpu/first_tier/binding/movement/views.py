@@ -11,7 +11,6 @@ from typing import Final
 import numpy as np
 
 from neurald.drivers.cpu.first_tier.binding.movement.moving_calls import (
-    ELEMENTS_PER_NS,
     PlacedPart,
     StridedMove,
     copying_call,
@@ -32,7 +31,6 @@ from neurald.drivers.cpu.first_tier.binding.scope import (
     output_shape,
 )
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, BoundConstant, BoundTemporary, NotBound
-from neurald.drivers.cpu.first_tier.layout import BLOCK
 from neurald.hal.model.graph import Operand
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
@@ -182,6 +180,7 @@ def _rescaling(
     scope: BindingScope, result: BoundTemporary, index: int, output: Operand, count: int
 ) -> BoundCall:
     """Returns the call that converts bytes to an output's scale."""
+    from neurald.drivers.cpu.first_tier.binding.elementwise.tables import lookup_call  # few models
     from neurald.hal.operations.movement.concatenation import rescale
 
     part = scope.operands[index]
@@ -191,13 +190,7 @@ def _rescaling(
         return BoundConstant.of(rescale(every, part, output).view(np.uint8))
 
     key = "rescale", part.type, part.scale, part.zero_point, output.scale, output.zero_point
-    return BoundCall(
-        function="first_lookup_1_1",
-        arguments=(result, index, scope.shared(key, make)),
-        words=(count,),
-        work_items=-(-count // BLOCK),
-        cost_ns=count / ELEMENTS_PER_NS,
-    )
+    return lookup_call(result, index, "lookup_1_1", scope.shared(key, make), count)
 
 
 def bind_update(scope: BindingScope, call: Call) -> list[BoundCall]:
