@@ -40,8 +40,6 @@ from neurald.drivers.cpu.codegen.run_time_extents import reads_extents
 from neurald.drivers.cpu.constant_folding import ConstantFolding, Generate
 from neurald.drivers.cpu.kernels.row_wise.rows import is_row_by_row
 from neurald.drivers.cpu.kernels.select import has_attention, stores_runs
-from neurald.drivers.cpu.native.objects.compile_helper import CompileHelper
-from neurald.drivers.cpu.native.objects.kernel_store import KernelStore
 from neurald.drivers.cpu.native.objects.llvm import CompilationFailed
 from neurald.drivers.cpu.native.objects.object_code import (
     GENERATION_SHARE,
@@ -49,7 +47,6 @@ from neurald.drivers.cpu.native.objects.object_code import (
     callers_unit,
     routine_unit,
 )
-from neurald.drivers.cpu.native.objects.unit_queue import Unit
 from neurald.drivers.cpu.native.programs.step_program import COMMON_ARGUMENTS
 from neurald.drivers.cpu.program.block_model import BlockModel
 from neurald.drivers.cpu.program.step import CompiledBlock, KernelRoutine, Step, StepBuilder
@@ -107,77 +104,65 @@ class KernelFailed(Exception):
 
 def compile_model(
     model: Model,
-    target: Target,
     generate: Generate,
+    compilation: ObjectCompilation,
     *,
     input_shapes: Mapping[int, Shape] | None = None,
     positions: Sequence[int] | None = None,
-    processes: int = 1,
-    helper: CompileHelper | None = None,
-    first: Sequence[Unit] = (),
     structured: StructuredModel | None = None,
     scope: ExtentScope | None = None,
-    store: KernelStore | None = None,
 ) -> Compiled:
     """Compiles a model.
 
     Args:
         model: every operation has a lowering, apart from control flow.
-        target: the target to generate code for.
         generate: makes the routine of a kernel.
+        compilation: compiles the routines for its target; it is finished here.
         input_shapes: shapes of inputs that the model leaves open, by operand.
         positions: positions of the model's operations in the model that it is a part of, for
             messages; None if it is the whole model.
-        processes: maximum number of processes that compile at the same time.
-        helper: a compiling process that was already started; it is terminated.
-        first: further units, compiled before those of the model. Their code stays in the object
-            code cache and is not part of the result.
         structured: the model's program, if it has control flow.
         scope: the scope of the extents in `input_shapes`; None if there are none.
-        store: kernels that are kept; None if there are none.
 
     Raises:
         BadData: an operation has no lowering.
         KernelFailed: code generation failed for a kernel.
     """
-    with ObjectCompilation(target, processes=processes, helper=helper, store=store) as compilation:
-        for unit in first:
-            compilation.add(unit)
-        if structured is not None:
-            scope = structured.scope if structured.has_changing_lengths else None
-        compiler = _Compiler(replace(target, is_relaxed=model.relaxed), generate, compilation, scope)
-        if structured is None:
-            names = _Names(model.main, positions)
-            step = compiler.straight(model, names, input_shapes)
-        else:
-            model = structured.model
-            charge(sum(pool.size for pool in model.pools), "compiling a model")
-            block = partial(compiler.block, structured)
-            step = StepBuilder(structured, block, compiler.update, compiler.strings).step()
-        counts = {call.routine.pointers for call in step.calls}
-        rare = {count for count in counts if count > COMMON_ARGUMENTS}
-        if rare:
-            compilation.add(callers_unit(rare))
-        assignment = assign_buffers(step.graph, step.uses, alignment=ALIGNMENT, members=step.members)
-        if scope is not None:
-            step = step.with_sizings(scope)
-            for number in step.sizings:
-                compilation.add(routine_unit(step.calls[number].routine))
-        try:
-            found = compilation.finish()
-        except CompilationFailed as error:
-            for call in step.calls:
-                routine = call.routine
-                if error.unit in (routine.name, *(each.name for each in routine.subroutines)):
-                    raise call.names.failed(call.kernel, error) from error
-            raise
-    executable = _assembled(model, target, assignment, step, scope, compiler.strings.strings)
+    if structured is not None:
+        scope = structured.scope if structured.has_changing_lengths else None
+    compiler = _Compiler(replace(compilation.target, is_relaxed=model.relaxed), generate, compilation, scope)
+    if structured is None:
+        names = _Names(model.main, positions)
+        step = compiler.straight(model, names, input_shapes)
+    else:
+        model = structured.model
+        charge(sum(pool.size for pool in model.pools), "compiling a model")
+        block = partial(compiler.block, structured)
+        step = StepBuilder(structured, block, compiler.update, compiler.strings).step()
+    counts = {call.routine.pointers for call in step.calls}
+    rare = {count for count in counts if count > COMMON_ARGUMENTS}
+    if rare:
+        compilation.add(callers_unit(rare))
+    assignment = assign_buffers(step.graph, step.uses, alignment=ALIGNMENT, members=step.members)
+    if scope is not None:
+        step = step.with_sizings(scope)
+        for number in step.sizings:
+            compilation.add(routine_unit(step.calls[number].routine))
+    try:
+        found = compilation.finish()
+    except CompilationFailed as error:
+        for call in step.calls:
+            routine = call.routine
+            if error.unit in (routine.name, *(each.name for each in routine.subroutines)):
+                raise call.names.failed(call.kernel, error) from error
+        raise
+    executable = _assembled(model, compilation.target, assignment, step, scope, compiler.strings.strings)
     opened = None
     if scope is not None:
         from neurald.drivers.cpu.opened_executable import opened_executable  # few have any
 
         opened = opened_executable(executable, assignment, step, scope)
-    codes = tuple(code for name, code in found.items() if name not in {unit.name for unit in first})
+    codes = tuple(found.values())
     return Compiled(executable=executable, constants=assignment.constants, codes=codes, opened=opened)
 
 
@@ -185,8 +170,8 @@ class _Compiler:
     """Compiles parts of a step to routines.
 
     Args:
-        target, generate, scope: see `compile_model`.
-        compilation: compiles the routines.
+        target: the target to generate code for.
+        generate, compilation, scope: see `compile_model`.
 
     Attributes:
         strings: the constant strings of the step.

@@ -31,6 +31,7 @@ from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.native.objects.compile_helper import CompileHelper, process_count
 from neurald.drivers.cpu.native.objects.kernel_store import KernelStore
 from neurald.drivers.cpu.native.objects.llvm import link_image
+from neurald.drivers.cpu.native.objects.object_code import ObjectCompilation
 from neurald.drivers.cpu.native.python_calls.python_call import python_table
 from neurald.drivers.cpu.native.thread_pool import Team, process, step_program_unit
 from neurald.drivers.cpu.parts.native_segment import NativeSegment, whole_steps
@@ -354,19 +355,20 @@ class Preparation:
             raise BadData("native code cannot read the strings of this interpreter of Python")
 
         def compiled(structured: StructuredModel | None) -> Compiled:
-            return compile_model(
-                model,
-                self._target,
-                generate,
-                input_shapes=shapes,
-                positions=positions,
-                processes=process_count(),
-                helper=helper,
-                first=() if process.load_step_program() else (step_program_unit(),),
-                scope=scope,
-                structured=structured,
-                store=self._store,
-            )
+            with ObjectCompilation(
+                self._target, processes=process_count(), helper=helper, store=self._store
+            ) as compilation:
+                if not process.load_step_program():
+                    compilation.add_to_cache(step_program_unit())
+                return compile_model(
+                    model,
+                    generate,
+                    compilation,
+                    input_shapes=shapes,
+                    positions=positions,
+                    scope=scope,
+                    structured=structured,
+                )
 
         if any(operation.type in CONTROL_FLOW for operation in model.main.operations):
             return compiled(self._structured(model, shapes, positions, scope))

@@ -13,6 +13,7 @@ from neurald.drivers.cpu.compiler import Compiled, compile_model
 from neurald.drivers.cpu.device import process_settings
 from neurald.drivers.cpu.kernels.select import generate
 from neurald.drivers.cpu.native.native_model import NativeModel
+from neurald.drivers.cpu.native.objects.object_code import ObjectCompilation
 from neurald.drivers.cpu.native.records import band_records
 from neurald.drivers.cpu.native.thread_pool import Team, process
 from neurald.drivers.cpu.target.executable import ANY_THREADS, BandedCalls, BandStream, Executable
@@ -103,7 +104,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def compiled(model: Model) -> Compiled:
-    return compile_model(model, host_target(process_settings()), generate)
+    with ObjectCompilation(host_target(process_settings())) as compilation:
+        return compile_model(model, generate, compilation)
 
 
 def native(found: Compiled, executable: Executable, threads: int) -> NativeModel:

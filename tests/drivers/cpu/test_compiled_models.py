@@ -20,6 +20,7 @@ from neurald.drivers.cpu import compiler, preparation
 from neurald.drivers.cpu.artifact import read_artifact
 from neurald.drivers.cpu.device import CpuDevice, process_settings
 from neurald.drivers.cpu.kernels.select import generate
+from neurald.drivers.cpu.native.objects.object_code import ObjectCompilation
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.target.kernel_calls import KernelCalls
 from neurald.drivers.cpu.target.routine import Routine
@@ -100,7 +101,8 @@ def test_parts_of_outputs_are_written_to_request_memory(axis: int) -> None:
     )
     prepared = CpuDevice().prepare_model(model, OPTIONS)
     assert len(prepared.profile()) == 2
-    compiled = compiler.compile_model(model, host_target(process_settings()), generate)
+    with ObjectCompilation(host_target(process_settings())) as compilation:
+        compiled = compiler.compile_model(model, generate, compilation)
     assert [len(each) for each in compiled.executable.output_arguments] == [2]
     inputs = random_inputs(model)
     expected = run(ReferenceDevice().prepare_model(model, OPTIONS), model, inputs)

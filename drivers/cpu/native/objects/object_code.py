@@ -81,6 +81,9 @@ class ObjectCompilation:
         processes: maximum number of compiling processes.
         helper: a helper that was already started; it is terminated with the others.
         store: object code that is kept; None if nothing is.
+
+    Attributes:
+        target: see above.
     """
 
     def __init__(
@@ -93,9 +96,10 @@ class ObjectCompilation:
     ) -> None:
         self._store = store
         self._texts: dict[str, str] = {}
-        self._target, self._max_helpers = target, processes - 1
+        self.target, self._max_helpers = target, processes - 1
         self._started = time.monotonic()
         self._codes: dict[str, bytes | None] = {}
+        self._cached_only: set[str] = set()
         self._work = UnitQueue()
         self._helpers: list[CompileHelper] = []
         if helper is not None:
@@ -115,7 +119,7 @@ class ObjectCompilation:
         """Adds a unit, unless there already is one of this name."""
         if unit.name in self._codes:
             return
-        code = _code_cache.get((self._target.name, unit.name))
+        code = _code_cache.get((self.target.name, unit.name))
         if code is None and self._store is not None:
             code = self._store.get(unit)
             self._texts[unit.name] = unit.text
@@ -125,20 +129,25 @@ class ObjectCompilation:
             if self._work.waiting_bytes >= _bytes_per_helper() * (1 + self._helper_count):
                 self._add_helper()
 
+    def add_to_cache(self, unit: Unit) -> None:
+        """Adds a unit whose code the object code cache gets, but not the result."""
+        self.add(unit)
+        self._cached_only.add(unit.name)
+
     @property
     def _helper_count(self) -> int:
         return sum(len(helper.processes) for helper in self._helpers)
 
     def _add_helper(self) -> None:
         if self._helper_count < self._max_helpers:
-            self._serve(CompileHelper(self._target))
+            self._serve(CompileHelper(self.target))
 
     def _serve(self, helper: CompileHelper) -> None:
         self._helpers.append(helper)
         helper.serve(self._work)
 
     def finish(self) -> dict[str, bytes]:
-        """Returns the object code of all units by name, in the order in which they were added.
+        """Returns the object code of units by name, in the order in which `add` was called.
 
         Raises:
             CompilationFailed: LLVM rejects a unit; the message names it and the reason.
@@ -146,7 +155,7 @@ class ObjectCompilation:
         work = self._work
         work.close()
         while (unit := work.next(is_here=True)) is not None:
-            work.finished(unit, _code(unit, self._target))
+            work.finished(unit, _code(unit, self.target))
             done = len(work.codes) / max(1, len(self._codes))
             report_progress(GENERATION_SHARE + done * (1 - GENERATION_SHARE))
         if not work.wait(_MAX_STALL_S):
@@ -155,21 +164,21 @@ class ObjectCompilation:
                 _MAX_STALL_S,
             )
         for unit in work.unfinished():
-            work.finished(unit, _code(unit, self._target))
+            work.finished(unit, _code(unit, self.target))
         found = {name: code for name, code in self._codes.items() if code is not None} | work.codes
         for name, code in work.codes.items():
-            _code_cache.put((self._target.name, name), code)
+            _code_cache.put((self.target.name, name), code)
         if self._store is not None and work.codes:
             self._store.add(work.codes, self._texts)
         _LOG.debug(
             "%d of %d units compiled for %s in %.0f ms, with %d processes",
             len(work.codes),
             len(self._codes),
-            self._target.name,
+            self.target.name,
             (time.monotonic() - self._started) * 1e3,
             1 + self._helper_count,
         )
-        return {name: found[name] for name in self._codes}
+        return {name: found[name] for name in self._codes if name not in self._cached_only}
 
 
 def _bytes_per_helper() -> int:

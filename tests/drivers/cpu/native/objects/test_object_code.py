@@ -253,6 +253,19 @@ def await_helpers(compilation: ObjectCompilation) -> None:
         time.sleep(0.01)
 
 
+def test_what_only_the_cache_gets() -> None:
+    wanted, cached = answering(720), answering(721)
+    with ObjectCompilation(TARGET) as compilation:
+        compilation.add_to_cache(cached)
+        compilation.add(wanted)
+        assert list(compilation.finish()) == [wanted.name]
+    with ObjectCompilation(TARGET) as compilation:
+        compilation.add(cached)
+        assert not compilation._work.waiting_bytes
+        (code,) = compilation.finish().values()
+    assert answer(code, cached.name) == 721
+
+
 def test_helpers_can_compile_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(object_code, "_code", None)  # would be called to compile here
     units = [answering(number) for number in range(700, 710)]
