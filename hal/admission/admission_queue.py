@@ -148,13 +148,8 @@ class AdmissionQueue:
         ticket = self._enqueue(priority, client, user, deadline_s, pace)
         must_wait = ticket.started_at is None
 
-        def wake() -> None:
-            with self._lock:
-                if ticket.started_at is None and ticket.ready.locked():
-                    ticket.ready.release()
-
         if must_wait and cancellation is not None:
-            cancellation.call_on_cancel(wake)
+            cancellation.call_on_cancel(ticket.wake)
         try:
             if must_wait and deadline_s is not None and pace is not None:
                 self._require_time(ticket, deadline_s, self._before_s(ticket))
@@ -169,7 +164,7 @@ class AdmissionQueue:
             raise
         finally:
             if must_wait and cancellation is not None:
-                cancellation.forget(wake)
+                cancellation.forget(ticket.wake)
         return ticket
 
     def release(self, ticket: Ticket) -> None:
@@ -322,8 +317,7 @@ class AdmissionQueue:
         lane.queue.popleft()
         self._unlist(ticket, now)
         self._run(ticket, lane, now)
-        if ticket.ready.locked():
-            ticket.ready.release()
+        ticket.wake()
 
     def _run(self, ticket: Ticket, lane: PriorityLane, now: float) -> None:
         """Starts an execution that is in no queue, and for which room was taken."""

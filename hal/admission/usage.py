@@ -10,6 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Hashable, Iterator
+from contextlib import suppress
 from typing import Final
 
 from neurald.hal.accounting.pacing import PacedWork
@@ -259,6 +260,15 @@ class Ticket:
         self.deadline_s = deadline_s
         self.beside = 0
         self.left: float | None = None
+
+    def wake(self) -> None:
+        """Ends the wait of its thread, if it waits; it looks whether it has been started.
+
+        Takes no lock of the queue: a signal handler that cancels the execution may interrupt a
+        thread that holds it.
+        """
+        with suppress(RuntimeError):  # it does not wait
+            self.ready.release()
 
     def note_end(self) -> None:
         """Notes that it has ended, in the pace of its model."""

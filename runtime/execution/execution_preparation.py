@@ -13,7 +13,7 @@ from neurald.hal.errors import BadData, BadState
 from neurald.hal.lazy_numpy import Array
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.types import Dimensions
-from neurald.hal.process.fork import forkable_lock
+from neurald.hal.process.fork import forkable_reentrant_lock
 from neurald.hal.unpicklable import Unpicklable
 from neurald.runtime.execution.binding.arguments import ExecutionArguments
 from neurald.runtime.execution.compiled_model import COMPILE_ELSEWHERE, CompiledModel, require_compiled
@@ -53,7 +53,8 @@ class ExecutionPreparation(Unpicklable):
         self._settings = ExecutionSettings()
         self._reusable = flag(reusable, "whether the execution is reusable")
         self._state = PREPARATION
-        self._lock = forkable_lock()
+        # A signal handler may cancel an execution while its thread is in one of these methods.
+        self._lock = forkable_reentrant_lock()
 
     def __repr__(self) -> str:
         return f"<Execution of {self._compilation!r}, {self._state.name.lower()}>"

@@ -105,8 +105,8 @@ class ConnectionLife:
         return lambda: None
 
     def _forget(self, number: int) -> None:
-        with self._lock:
-            self._callbacks.pop(number, None)
+        """Removes a callback. Takes no lock: the thread of a finalizer may hold it."""
+        self._callbacks.pop(number, None)
 
     def end(self, cause: str, *, is_innocent: bool = False) -> None:
         """Ends the connection, unless it is over.
@@ -122,7 +122,8 @@ class ConnectionLife:
             self._is_innocent = is_innocent
             self._over.set()
             callbacks, self._callbacks = self._callbacks, {}
-        for callback in callbacks.values():
+        # A finalizer may be about to remove one of them.
+        for callback in tuple(callbacks.values()):
             callback()
 
     def lose(self, failure: Any) -> None:

@@ -393,6 +393,30 @@ def test_a_cancellation_wakes_who_waits(monkeypatch: pytest.MonkeyPatch) -> None
     one.release(one.acquire(LOW))
 
 
+@pytest.mark.timeout(60)
+def test_a_thread_that_is_interrupted_in_the_queue_may_cancel_who_waits() -> None:
+    """A signal handler or a finalizer runs in a thread that may hold the lock of the queue."""
+    one, cancellation = AdmissionQueue(1), Cancellation()
+    ticket, errors = one.acquire(LOW), []
+
+    def wait() -> None:
+        try:
+            one.acquire(HIGH, cancellation=cancellation)
+        except Cancelled as error:
+            errors.append(error)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    while not one.waiting or cancellation.is_unused:
+        time.sleep(1e-3)
+    with one._lock:
+        cancellation.cancel()
+    waiting.join()
+    assert len(errors) == 1
+    one.release(ticket)
+    assert one.waiting == 0
+
+
 @sweep("deadline_s", [1e300, float("inf")])
 def test_no_deadline_is_too_far_away(deadline_s: float) -> None:
     one = AdmissionQueue(1)

@@ -330,3 +330,18 @@ def test_an_expected_computation_is_cancelled_before_it_begins(is_bound: bool) -
     execution.cancel()
     execution.expect()
     execution.compute()
+
+
+@pytest.mark.timeout(60)
+def test_signal_handlers_may_cancel_while_their_thread_is_in_a_method() -> None:
+    execution = nd.Execution(compiled(ReusingDevice()), reusable=True)
+    with execution._lock:
+        execution.cancel()
+        execution.expect()
+        execution.cancel()
+    for index in range(2):
+        execution.set_input(index, np.ones((2, 3), np.float32))
+    execution.set_output(0, np.zeros((2, 3), np.float32))
+    with pytest.raises(Cancelled):
+        execution.compute()
+    execution.compute()

@@ -101,6 +101,26 @@ def test_a_session_that_ended_before_it_was_watched_was_withdrawn() -> None:
 
 
 @pytest.mark.timeout(60)
+def test_finalizers_remove_callbacks_at_any_time() -> None:
+    """A finalizer runs in a thread that may hold the lock, or that calls the callbacks."""
+    life = ConnectionLife("the daemon")
+    called: list[str] = []
+    forget = life.call_at_end(lambda: called.append("forgotten"))
+    with life._lock:
+        forget()
+    forgets: list[Callable[[], None]] = []
+
+    def forget_all() -> None:
+        for each in forgets:
+            each()
+
+    forgets.extend(life.call_at_end(forget_all) for _ in range(3))
+    life.call_at_end(lambda: called.append("kept"))
+    life.end("has ended")
+    assert called == ["kept"]
+
+
+@pytest.mark.timeout(60)
 def test_nobody_waits_for_a_cause_that_nothing_will_tell(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection_life, "_CAUSE_WAIT_S", 1000.0)
     connecting, older = ConnectionLife("the daemon"), ConnectionLife("the daemon")
