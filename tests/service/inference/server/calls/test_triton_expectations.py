@@ -399,6 +399,17 @@ def test_elements_that_do_not_fit(serving: Serving, data: Any, message: str) -> 
     assert (status, message in document["error"]) == (400, True), document
 
 
+def test_wrong_numbers_of_elements_have_no_other_words(serving: Serving) -> None:
+    """Clients compare the whole body, also where the other input is missing."""
+    for count, message in (
+        (3, "Failed to parse 'data' field: shape does not match true shape"),
+        (5, "Unable to parse 'data': Shape does not match true shape of 'data' field"),
+    ):
+        tensor = {"name": "a", "shape": [1, 4], "datatype": "INT32", "data": [1] * count}
+        status, document, _ = ask(serving, "pair", json.dumps({"inputs": [tensor]}).encode(), {})
+        assert (status, document) == (400, {"error": message})
+
+
 @sweep(
     ("model", "datatype", "data"),
     [("text", "BYTES", '"a"'), ("single", "FP32", "3.5")],

@@ -646,13 +646,13 @@ def test_many_wrong_elements_are_refused() -> None:
     count = 200_000
     text = json.dumps([1] * count)
     for elements, expected, message in (
-        (text, count + 1, "200000 elements"),
-        (text, count - 1, "elements; its shape has 199999"),
+        (text, count + 1, "Failed to parse 'data' field: shape does not match true shape"),
+        (text, count - 1, "Shape does not match true shape of 'data' field"),
         (text[:-1] + ", 300]", count + 1, "beyond the range of INT8"),
         (text[:-1] + ', "a"]', count + 1, "not understood|elements that are not INT8"),
         (text[:-1] + ",]", count, "trailing comma"),
-        (f'"{text}"', count, "has 1 elements|elements that are not"),
-        (f'{{"x": {text}}}', count, "has 1 elements|elements that are not"),
+        (f'"{text}"', count, "attempt to access JSON non-array as array"),
+        (f'{{"x": {text}}}', count, "attempt to access JSON non-array as array"),
     ):
         with pytest.raises(ServiceError, match=message):
             parsed(elements, expected, "INT8")
