@@ -204,13 +204,23 @@ def settings_of(name: str, config: Any) -> ModelSettings:
 
 def _priorities(name: str, batching: Any) -> Priorities:
     levels, default = batching.priority_levels, batching.default_priority_level
-    if not (1 <= default <= levels or default == levels == 0):
+    policies = batching.priority_queue_policy
+    if not levels:
+        # As in Triton, they are for priorities that nobody can ask for.
+        for field in ("default_priority_level", "priority_queue_policy"):
+            if getattr(batching, field):
+                logger.warning(
+                    "the model %s is configured with %s, which has no effect without priority_levels",
+                    name,
+                    field,
+                )
+        return Priorities(policy=_policy(batching.default_queue_policy))
+    if not 1 <= default <= levels:
         raise ServiceError(
             Status.INVALID,
             f"the configuration of the model {name}: default_priority_level is {default}; with the priority_levels "
-            f"{levels}, {'1 to ' if levels else ''}{levels} is expected",
+            f"{levels}, 1 to {levels} is expected",
         )
-    policies = batching.priority_queue_policy
     for level in policies:
         if not 1 <= level <= levels:
             raise ServiceError(

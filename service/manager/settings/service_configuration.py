@@ -44,6 +44,8 @@ MODES: Final = (NONE, EXPLICIT, POLL)
 _MAX_POLL_S: Final = 86_400.0
 LIMIT_OPTION: Final = "--service-limit"
 TRACE_OPTION: Final = "--trace-config"
+#: The mode of traces, and what may precede the names of its settings. Triton has others, too.
+_TRACE_MODE: Final = "triton"
 _TRACE_LEVELS: Final = ("OFF", "TIMESTAMPS", "TENSORS")
 _Struct = TypeVar("_Struct", bound=msgspec.Struct)
 #: Settings that are addresses to listen at. A number is a port of this host, with or without
@@ -280,14 +282,26 @@ def _check_trace(choice: SettingChoice, trace: TraceConfiguration) -> None:
 def parsed_trace(given: Sequence[str]) -> dict[str, int | str]:
     """Returns the settings of traces of options, each `NAME=VALUE`; a path may be relative.
 
+    Options of Triton are taken as they are: `triton,file=FILE` and `mode=triton`.
+
     Raises:
-        BadData: one has no value.
+        BadData: one has no value, or is for another mode of Triton.
     """
     values: dict[str, int | str] = {}
     for each in given:
         name, equals, text = each.partition("=")
         if not equals:
             raise BadData(f"{TRACE_OPTION} {each!r}: NAME=VALUE is expected")
+        prefix, _, name = name.rpartition(",")
+        is_mode = name == "mode" and not prefix
+        mode = text if is_mode else prefix or _TRACE_MODE
+        if mode != _TRACE_MODE:
+            raise BadData(
+                f"{TRACE_OPTION} {each!r}: the mode of traces is {mode!r}; only {_TRACE_MODE!r}, which writes "
+                "them to a file or the log, is supported"
+            )
+        if is_mode:
+            continue
         is_number = text.removeprefix("-").isdecimal() and len(text) < 12
         values[name] = int(text) if is_number and name != "file" else text
         if name == "file" and text:

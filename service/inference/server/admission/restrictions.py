@@ -56,11 +56,11 @@ class Restrictions:
             for group in names.split(","):
                 if group not in GROUPS:
                     raise BadData(
-                        f"unknown restricted {noun} '{group}': it is not one of {', '.join(GROUPS)}"
+                        f"unknown restricted {noun.lower()} '{group}': it is not one of {', '.join(GROUPS)}"
                     )
                 if group in self._headers:
                     raise BadData(
-                        f"restricted {noun} '{group}' can not be specified in multiple config groups"
+                        f"restricted {noun.lower()} '{group}' can not be specified in multiple config groups"
                     )
                 self._headers[group] = expected
 

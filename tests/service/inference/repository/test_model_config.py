@@ -18,7 +18,7 @@ from neurald.service.inference.repository.model_config import (
     settings_of,
     versions_to_serve,
 )
-from neurald.service.inference.repository.queue_policy import QueuePolicy
+from neurald.service.inference.repository.queue_policy import Priorities, QueuePolicy
 from neurald.service.inference.worker.orders import ModelDescription
 
 TEXT = """
@@ -134,6 +134,25 @@ def test_priorities_have_policies() -> None:
     assert completed(config, "m", LOADED).dynamic_batching.priority_levels == 3
 
 
+@pytest.mark.parametrize(
+    ("field", "given"),
+    [("default_priority_level", ": 4294967296"), ("priority_queue_policy", " { key: 1 }")],
+    ids=("default", "policy"),
+)
+def test_priorities_without_levels_have_no_effect(
+    field: str, given: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Triton serves such models, too."""
+    config = parse_config(
+        "m", f"dynamic_batching {{ {field}{given} default_queue_policy {{ max_queue_size: 7 }} }}"
+    )
+    priorities = settings_of("m", config).priorities
+    assert priorities == Priorities(policy=QueuePolicy(size=7))
+    assert priorities.of(1) == 0
+    assert f"configured with {field}, which has no effect without priority_levels" in caplog.text
+    assert getattr(completed(config, "m", LOADED).dynamic_batching, field)
+
+
 def test_policies_choose_versions() -> None:
     found = (1, 2, 5, 7)
     for text, chosen, absent in (
@@ -169,8 +188,10 @@ def test_policies_choose_versions() -> None:
         ("dynamic_batching { max_queue_delay_microseconds: 99999999999 }", "max_queue_delay"),
         ("dynamic_batching { priority_levels: 2 }", "default_priority_level is 0"),
         ("dynamic_batching { priority_levels: 2 default_priority_level: 3 }", "1 to 2 is expected"),
-        ("dynamic_batching { default_priority_level: 1 }", "default_priority_level is 1"),
-        ("dynamic_batching { priority_queue_policy { key: 1 } }", "priority_levels is 0"),
+        (
+            "dynamic_batching { priority_levels: 1 default_priority_level: 1 priority_queue_policy { key: 2 } }",
+            "given for 2, but priority_levels is 1",
+        ),
         (
             'model_warmup { inputs { key: "x" value { input_data_file: "/etc/passwd" } } }',
             "input_data_file",

@@ -217,6 +217,11 @@ def test_mistakes_of_the_command_line(file: Path) -> None:
         parsed_trace(["level"])
     assert parsed_trace(["level=OFF", "rate=5", "count=-1"]) == {"level": "OFF", "rate": 5, "count": -1}
     assert parsed_trace(["file=a"]) == {"file": str(Path("a").absolute())}
+    given = ["triton,file=a", "mode=triton", "level=TIMESTAMPS"]
+    assert parsed_trace(given) == {"file": str(Path("a").absolute()), "level": "TIMESTAMPS"}
+    for other in ("mode=opentelemetry", "opentelemetry,url=localhost:1/v1/traces", "mode="):
+        with pytest.raises(BadData, match=r"the mode of traces is '.*'; only 'triton'"):
+            parsed_trace([other])
 
 
 def test_the_settings_are_shown_with_their_sources(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,10 +26,10 @@ RULES = ["model-repository:admin-key=one", "inference,health:Infer-Key=two"]
         (["inference"], "not of the form"),
         (["inference:key"], "not of the form"),
         (["inference:=value"], "not of the form"),
-        (["model-reposit,health:k1=v1"], "unknown restricted API 'model-reposit'"),
+        (["model-reposit,health:k1=v1"], "unknown restricted api 'model-reposit': it is not one of health"),
         (
             ["health:k1=v1", "metadata,health:k2=v2"],
-            "'health' can not be specified in multiple config groups",
+            "api 'health' can not be specified in multiple config groups",
         ),
     ],
 )
