@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from neurald.drivers.compiler.ir.extents.scope import ExtentScope
 
 #: Operations whose results follow from the shape of their input.
-_SHAPE_QUERIES = (OperationType.TFLITE_SHAPE, OperationType.RANK, OperationType.TFLITE_RANK)
+SHAPE_QUERIES = (OperationType.TFLITE_SHAPE, OperationType.RANK, OperationType.TFLITE_RANK)
 RESHAPES = (OperationType.RESHAPE, OperationType.TFLITE_RESHAPE)
 SLICES = (OperationType.SLICE, OperationType.TFLITE_SLICE)
 STRIDED_SLICES = (OperationType.STRIDED_SLICE, OperationType.TFLITE_STRIDED_SLICE)
@@ -341,7 +341,7 @@ class FlatGraph:
 
     def known_results(self, call: Call) -> Sequence[Array] | None:
         """Returns the results of an operation if they follow from constants or shapes."""
-        if call.binding.type in _SHAPE_QUERIES:
+        if call.binding.type in SHAPE_QUERIES:
             (index,) = call.indexes("input")
             shape = self.shape(index)
             # The lengths of others are computed by `_computes_lengths`.

@@ -137,11 +137,42 @@ def changing_values(body: Subgraph, moving: Collection[int]) -> set[int]:
 
     Args:
         body: the body of the loop.
-        moving: types of operations whose result may be their input, besides those of control flow.
+        moving: types of operations whose result may be their first input, besides those of control
+            flow.
     """
-    makers = {index: each.type for each in body.operations for index in each.outputs}
-    return {
-        number
-        for number, index in enumerate(body.outputs)
-        if index in makers and makers[index] not in moving and makers[index] not in CONTROL_FLOW
-    }
+    makers = {index: each for each in body.operations for index in each.outputs}
+
+    def is_computed(index: int) -> bool:
+        """Returns True if an operand is certainly none of the values of the loop."""
+        maker = makers.get(index)
+        while maker is not None and maker.type in moving:
+            maker = makers.get(maker.inputs[0])
+        return maker is not None and maker.type not in CONTROL_FLOW
+
+    return {number for number, index in enumerate(body.outputs) if is_computed(index)}
+
+
+def deciding_inputs(graph: Subgraph, outputs: Collection[int], queries: Collection[int]) -> set[int]:
+    """Returns the positions of inputs without whose values those of outputs are not known.
+
+    Args:
+        graph: the condition or the body of a loop.
+        outputs: the positions of the outputs.
+        queries: types of operations whose results follow from shapes. Those of control flow may
+            follow from any of their inputs.
+    """
+    makers = {index: each for each in graph.operations for index in each.outputs}
+    inputs = {index: number for number, index in enumerate(graph.inputs)}
+    pending = [graph.outputs[number] for number in outputs]
+    seen, found = set(pending), set[int]()
+    while pending:
+        index = pending.pop()
+        if index in inputs:
+            found.add(inputs[index])
+            continue
+        maker = makers.get(index)
+        if maker is not None and maker.type not in queries and maker.type not in CONTROL_FLOW:
+            needed = {*maker.inputs} - seen
+            pending += needed
+            seen |= needed
+    return found

@@ -1,13 +1,21 @@
 """Unrolls loops whose turns follow from constants: their counters and slices are then constants."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from neurald.drivers.compiler.frontend.control_flow.branches import is_true
-from neurald.drivers.compiler.frontend.control_flow.flat_graph import FlatGraph, NotStructured
-from neurald.drivers.compiler.frontend.control_flow.loop_counters import has_more_turns, loop_counter
+from neurald.drivers.compiler.frontend.control_flow.flat_graph import (
+    SHAPE_QUERIES,
+    FlatGraph,
+    NotStructured,
+)
+from neurald.drivers.compiler.frontend.control_flow.loop_counters import (
+    deciding_inputs,
+    has_more_turns,
+    loop_counter,
+)
 from neurald.drivers.compiler.frontend.control_flow.stored_operands import StoredOperands
 from neurald.hal.model.graph import Operand
 from neurald.hal.operations.machinery.call import Array, Call
@@ -75,9 +83,11 @@ class UnrolledLoops:
         values = [*inputs]
         first = len(self._flat.operations)
         with self._flat.attempt():
-            for _ in range(max_turns + 1):
+            for turn in range(max_turns + 1):
                 if not self._has_turn(call, values, origin):
                     return values
+                if not turn:
+                    self._require_known_condition(call, values)
                 results = self._inliner.inline(call.graph_index("body"), values, origin)
                 values[: len(results)] = [self._operands.realized(each) for each in results]
                 if len(self._flat.operations) - first > max_operations:
@@ -90,6 +100,9 @@ class UnrolledLoops:
         Raises:
             NotUnrolled: it does not follow from constants.
         """
+        deciding = deciding_inputs(call.graph("condition"), (0,), SHAPE_QUERIES)
+        if not self._are_known(values, deciding):
+            raise NotUnrolled("the condition of a loop depends on data")
         decided = self._flat.decided
         with self._flat.attempt() as undo:
             (condition,) = self._inliner.inline(call.graph_index("condition"), values, origin)
@@ -100,6 +113,21 @@ class UnrolledLoops:
             holds = is_true(self._flat, condition)
             undo()
         return holds
+
+    def _require_known_condition(self, call: Call, values: Sequence[int]) -> None:
+        """Looks for what the condition of the next turn depends on, without inlining the body.
+
+        Raises:
+            NotUnrolled: it does not follow from constants.
+        """
+        body = call.graph("body")
+        deciding = deciding_inputs(call.graph("condition"), (0,), SHAPE_QUERIES)
+        changed = [number for number in deciding if number < len(body.outputs)]
+        if not self._are_known(values, deciding_inputs(body, changed, SHAPE_QUERIES)):
+            raise NotUnrolled("the next condition of a loop depends on data")
+
+    def _are_known(self, values: Sequence[int], positions: Collection[int]) -> bool:
+        return all(values[number] in self._flat.known for number in positions)
 
     def _require_few_turns(self, call: Call, inputs: Sequence[int], origin: int) -> None:
         """Counts the turns of a loop by inlining only what counts them.

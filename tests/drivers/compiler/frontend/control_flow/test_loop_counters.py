@@ -5,6 +5,7 @@ from copy import copy
 
 from neurald.drivers.compiler.frontend.control_flow.loop_counters import (
     changing_values,
+    deciding_inputs,
     has_more_turns,
     loop_counter,
 )
@@ -81,6 +82,38 @@ def test_values_that_pass_or_may_pass_are_not_sure_to_change() -> None:
     )
     assert changing_values(body, (T.RESHAPE,)) == {0}
     assert changing_values(body, ()) == {0, 2}
+
+
+def test_moved_values_change_if_they_are_computed() -> None:
+    body = graph(
+        9,
+        (0, 1, 2),
+        (5, 7, 8),
+        (T.ADD, (0, 1), 3),
+        (T.SLICE, (3, 6, 6), 4),
+        (T.RESHAPE, (4, 6), 5),
+        (T.SLICE, (1, 6, 6), 7),
+        (T.RESHAPE, (2, 6), 8),
+    )
+    assert changing_values(body, (T.RESHAPE, T.SLICE)) == {0}
+    assert changing_values(body, (T.RESHAPE,)) == {0, 1}
+
+
+def test_shapes_and_branches_need_no_values() -> None:
+    body = graph(
+        10,
+        (0, 1, 2),
+        (5, 7, 8, 2),
+        (T.ADD, (0, 9), 3),
+        (T.MUL, (3, 1), 5),
+        (T.TFLITE_SHAPE, (1,), 6),
+        (T.ADD, (6, 2), 7),
+        (T.IF, (4, 1), 8),
+    )
+    assert deciding_inputs(body, (0,), (T.TFLITE_SHAPE,)) == {0, 1}
+    assert deciding_inputs(body, (1, 2, 3), (T.TFLITE_SHAPE,)) == {2}
+    assert deciding_inputs(body, (1,), ()) == {1, 2}
+    assert not deciding_inputs(body, (), ())
 
 
 def counts(

@@ -104,6 +104,13 @@ def test_a_long_loop_is_not_inlined_in_vain(monkeypatch: pytest.MonkeyPatch) -> 
         Op.WHILE, [*models, graph.constant([0]), value], [graph.value(shape=(1,)), result]
     )
     model = graph.finish([value], [result])
+    structured, added = _structured(monkeypatch, model)
+    assert len([*_only(WhileLoop, structured.items)]) == 1
+    assert added.count(MUL) == 10
+
+
+def _structured(monkeypatch: pytest.MonkeyPatch, model: nd.Model) -> tuple[StructuredModel, list[Op]]:
+    """Returns a structured model, and what was added for it, also in vain."""
     added: list[Op] = []
     add = FlatGraph.append
 
@@ -112,9 +119,34 @@ def test_a_long_loop_is_not_inlined_in_vain(monkeypatch: pytest.MonkeyPatch) -> 
         add(flat, operation, *arguments)
 
     monkeypatch.setattr(FlatGraph, "append", counted)
-    structured = structure_control_flow(model)
+    return structure_control_flow(model), added
+
+
+@sweep("first", [0.0, None])
+def test_a_loop_whose_turns_follow_from_data_is_not_inlined_in_vain(
+    first: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither is a value that the body computes and reshapes tried as one that does not change."""
+    body, graph = Graph(), Graph()
+    limited, second = body.value(shape=(1,)), body.value(shape=(1,))
+    product = second
+    for _ in range(10):
+        product = body.binary(MUL, product, body.constant([2]), body.value(shape=(1,)))
+    outputs = [body.binary(ADD, limited, second, body.value(shape=(1,))), _copied(body, product, (1,))]
+    value, result = graph.value(shape=(1,)), graph.value(shape=(1,))
+    condition = Graph()
+    inputs = [condition.value(shape=(1,)) for _ in range(2)]
+    is_below = condition.value(BOOL, (1,))
+    condition.builder.add_operation(Op.LESS, [inputs[0], condition.constant([9])], [is_below])
+    models = (
+        graph.model(condition.finish(inputs, [is_below])),
+        graph.model(body.finish([limited, second], outputs)),
+    )
+    begin = value if first is None else graph.constant([first])
+    graph.builder.add_operation(Op.WHILE, [*models, begin, value], [graph.value(shape=(1,)), result])
+    structured, added = _structured(monkeypatch, graph.finish([value], [result]))
     assert len([*_only(WhileLoop, structured.items)]) == 1
-    assert added.count(MUL) == 10
+    assert (added.count(MUL), added.count(Op.LESS)) == (10, 1)
 
 
 def test_nested_loops_are_inlined_once() -> None:
