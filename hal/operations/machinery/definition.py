@@ -17,7 +17,6 @@ from neurald.hal.operations.machinery.signature import (
     Match,
     MatchKey,
     Row,
-    bind,
     bound,
 )
 
@@ -62,10 +61,19 @@ class Definition(Struct, frozen=True, kw_only=True):
     def bind(
         self, operation: Operation, operands: Sequence[Operand], *, values_known: bool = True
     ) -> Binding:
-        """Matches an operation of a model against the signature, see `signature.bind`."""
-        return bind(
-            operation, operands, self.forms, self.rows, values_known=values_known, known=self._matches
-        )
+        """Matches an operation of a model against the signature, see `signature.bound`.
+
+        Raises:
+            BadData: nothing matches; names the first mismatched operand of the closest form, and
+                what was expected.
+        """
+        forms, rows = self.forms, self.rows
+        binding = bound(operation, operands, forms, rows, values_known=values_known, known=self._matches)
+        if binding is None:
+            from neurald.hal.operations.machinery.signature_mismatch import closest_mismatch  # an error
+
+            raise BadData(closest_mismatch(operation, operands, forms, rows, values_known=values_known))
+        return binding
 
     def bound(self, operation: Operation, operands: Sequence[Operand]) -> Binding | None:
         """Matches an operation like `bind`; returns None if it does not match the signature."""

@@ -11,12 +11,9 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct, field
 from msgspec.structs import force_setattr
 
-from neurald.hal.errors import BadData
 from neurald.hal.model.graph import Operand, Operation
-from neurald.hal.model.numbering import operand_name
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FeatureLevel, Lifetime, OperandType
-from neurald.hal.wording import inputs_and_outputs, listed
 
 #: Maximum rank of any operand. Android NN sets no limit, and its conformance tests use up to 10.
 MAX_RANK = 16
@@ -248,35 +245,6 @@ class Binding(Struct, frozen=True, kw_only=True):
     forbids_zero_points: bool = False
 
 
-def bind(
-    operation: Operation,
-    operands: Sequence[Operand],
-    forms: Sequence[Form],
-    rows: Sequence[Row],
-    *,
-    values_known: bool = True,
-    known: dict[MatchKey, Match | None] | None = None,
-) -> Binding:
-    """Matches an operation against its forms and type rows.
-
-    Args:
-        operation: the operation.
-        operands: the operands of its graph.
-        forms, rows: the operation's signature.
-        values_known: False if operands without a value may still become constants.
-        known: what was found for this signature before, None for no match; what is new is added.
-
-    Raises:
-        BadData: nothing matches; names the first mismatched operand of the closest form, and what
-            was expected.
-    """
-    binding = bound(operation, operands, forms, rows, values_known=values_known, known=known)
-    if binding is None:
-        indexes = operation.inputs + operation.outputs
-        raise BadData(_closest_mismatch(operation, indexes, operands, forms, rows, values_known))
-    return binding
-
-
 def bound(
     operation: Operation,
     operands: Sequence[Operand],
@@ -286,7 +254,18 @@ def bound(
     values_known: bool = True,
     known: dict[MatchKey, Match | None] | None = None,
 ) -> Binding | None:
-    """Matches an operation like `bind`; returns None, which is faster than an error."""
+    """Matches an operation against its forms and type rows.
+
+    Args:
+        operation: the operation.
+        operands: the operands of its graph.
+        forms, rows: the operation's signature.
+        values_known: False if operands without a value may still become constants.
+        known: what was found for this signature before, None for no match; what is new is added.
+
+    Returns:
+        None if nothing matches; `signature_mismatch` says why.
+    """
     match = _known_match(operation, operands, forms, rows, values_known, known)
     if match is None:
         return None
@@ -377,7 +356,7 @@ def _match(
     rows: Sequence[Row],
     values_known: bool,
 ) -> Match | None:
-    """Finds the form and row that fit an operation's operands; see `bind`."""
+    """Finds the form and row that fit an operation's operands; see `bound`."""
     for form in forms:
         assignment = form.assignment(len(operation.inputs), len(operation.outputs))
         if assignment is None:
@@ -390,32 +369,6 @@ def _match(
             if bound_types <= candidate.types.items():
                 return _found(operation, form, candidate, assignment, operands)
     return None
-
-
-def _closest_mismatch(
-    operation: Operation,
-    indexes: Sequence[int],
-    operands: Sequence[Operand],
-    forms: Sequence[Form],
-    rows: Sequence[Row],
-    values_known: bool,
-) -> str:
-    """Returns why no form and row fits an operation's operands; see `bind`."""
-    name = operation.type.name
-    assignments = [
-        assignment
-        for form in forms
-        if (assignment := form.assignment(len(operation.inputs), len(operation.outputs))) is not None
-    ]
-    if not assignments:
-        return _wrong_count(operation, forms)
-    closest = ((-1, -1), "")
-    for assignment in assignments:
-        pairs = list(zip(assignment.parameters, indexes, strict=True))
-        for candidate in rows:
-            problem = _mismatch(pairs, operands, candidate.types, name, rows, values_known)
-            closest = max(closest, problem, key=lambda pair: pair[0])
-    return closest[1]
 
 
 def _least_operands(parameters: Sequence[Parameter]) -> tuple[int, bool]:
@@ -460,7 +413,7 @@ def _needed(
 
     None if impossible.
 
-    A fast version of `_mismatch` without messages.
+    Agrees with `signature_mismatch`, which has the messages.
     """
     needed: dict[str, OperandType] = {}
     for parameter, index in zip(parameters, indexes, strict=True):
@@ -485,53 +438,6 @@ def _needed(
     return needed
 
 
-def _mismatch(
-    pairs: Sequence[tuple[Parameter, int]],
-    operands: Sequence[Operand],
-    types: TypeRow,
-    name: str,
-    rows: Sequence[Row],
-    values_known: bool,
-) -> tuple[tuple[int, int], str]:
-    """Returns how many parameters match, how many of these are in front, and the first mismatch."""
-    problems = [_problem(*pair, operands, types, name, rows, values_known) for pair in pairs]
-    first = next((position for position, problem in enumerate(problems) if problem), len(pairs))
-    return (problems.count(""), first), problems[first] if first < len(pairs) else ""
-
-
-def _problem(
-    parameter: Parameter,
-    index: int,
-    operands: Sequence[Operand],
-    types: TypeRow,
-    name: str,
-    rows: Sequence[Row],
-    values_known: bool,
-) -> str:
-    """Returns why an operand does not match a parameter; empty if it does."""
-    operand = operands[index]
-    where = f"{operand_name(operands, index)} ({parameter.name} of {name})"
-    if operand.lifetime is Lifetime.NO_VALUE:
-        return "" if parameter.optional else f"{where} is omitted; it is not optional"
-    if operand.type not in parameter.allowed(types):
-        expected = frozenset[OperandType]().union(*(parameter.allowed(r.types) for r in rows))
-        if operand.type in expected:
-            fitting = _type_names(parameter.allowed(types))
-            wanted = f"{fitting} is expected with the types of the other operands"
-        else:
-            wanted = f"{_type_names(expected)} is expected"
-        return f"{where} has type {operand.type.name}; {wanted}"
-    low, high = parameter.ranks
-    if operand.type.is_tensor and operand.dimensions is not None:
-        rank = len(operand.dimensions)
-        if not low <= rank <= high:
-            ranks = f"rank {low}" if low == high else f"a rank from {low} to {high}"
-            return f"{where} has rank {rank}; {ranks} is expected"
-    if parameter.constant and values_known and not operand.lifetime.is_constant:
-        return f"{where} is not a constant; it must be one"
-    return ""
-
-
 def _found(
     operation: Operation, form: Form, row: Row, assignment: _Assignment, operands: Sequence[Operand]
 ) -> Match:
@@ -548,24 +454,3 @@ def _found(
         inputs=assignment.inputs,
         outputs=assignment.outputs,
     )
-
-
-def _type_names(types: frozenset[OperandType]) -> str:
-    return " or ".join(t.name for t in sorted(types))
-
-
-def _wrong_count(operation: Operation, forms: Sequence[Form]) -> str:
-    allowed = sorted({count for form in forms for count in form.input_counts()})
-    more = " or more" if any(p.variadic for form in forms for p in form.inputs) else ""
-    outputs = sorted({len(form.outputs) for form in forms})
-    more_out = " or more" if any(p.variadic for form in forms for p in form.outputs) else ""
-    has = inputs_and_outputs(len(operation.inputs), len(operation.outputs))
-    return (
-        f"{operation.type.name} has {has}; {_any_of(allowed, more, 'input')} and "
-        f"{_any_of(outputs, more_out, 'output')} are expected"
-    )
-
-
-def _any_of(counts: Sequence[int], more: str, noun: str) -> str:
-    is_one = list(counts) == [1] and not more
-    return f"{listed([str(count) for count in counts], 'or')}{more} {noun}{'' if is_one else 's'}"

@@ -1,90 +1,32 @@
+"""Operations are bound to the form and the types that fit their operands."""
+
 from collections.abc import Sequence
 
 import pytest
+from support.operations.signatures import (
+    BY_SCALE,
+    FLAG,
+    FLOAT16,
+    FLOAT32,
+    FORM,
+    INT32,
+    OMITTED,
+    ROWS,
+    SCALAR,
+    SPLIT,
+    VARIADIC,
+    match,
+    operand,
+    plain,
+)
 from support.sweeps import sweep
 
 from neurald.hal.errors import BadData
 from neurald.hal.model.graph import Operand, Operation
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Dimensions, FeatureLevel, Lifetime, OperandType
-from neurald.hal.operations.machinery.signature import (
-    Binding,
-    Form,
-    Match,
-    MatchKey,
-    Row,
-    bind,
-    bound,
-    layout,
-    row,
-    scalar,
-    tensor,
-)
+from neurald.hal.model.types import FeatureLevel, Lifetime, OperandType
+from neurald.hal.operations.machinery.signature import Form, Match, MatchKey, bound, scalar, tensor
 from neurald.hal.records import replace
-
-FLOAT32, FLOAT16, INT32 = (
-    OperandType.TENSOR_FLOAT32,
-    OperandType.TENSOR_FLOAT16,
-    OperandType.TENSOR_INT32,
-)
-ROWS = (
-    row(FeatureLevel.LEVEL_1, T=FLOAT32, B=FLOAT32),
-    row(FeatureLevel.LEVEL_3, T=FLOAT16, B=FLOAT16),
-    row(FeatureLevel.LEVEL_4, T=OperandType.TENSOR_QUANT8_ASYMM_SIGNED, B=INT32),
-)
-FORM = Form(
-    inputs=(
-        tensor("input", rank=(1, 4)),
-        tensor("bias", "B", rank=1),
-        tensor("axes", INT32, rank=1, optional=True),
-        scalar("activation"),
-        layout(),
-    ),
-    outputs=(tensor("output", rank=(1, 4)),),
-)
-BY_SCALE = Form(
-    inputs=(tensor("input"), scalar("scale", OperandType.FLOAT32)),
-    outputs=(tensor("output"),),
-    level=FeatureLevel.LEVEL_2,
-)
-VARIADIC = Form(
-    inputs=(tensor("inputs", variadic=True), scalar("axis")),
-    outputs=(tensor("output"),),
-)
-SPLIT = Form(
-    inputs=(tensor("input"), scalar("count", constant=True)),
-    outputs=(tensor("outputs", variadic=True),),
-)
-
-
-def operand(
-    operand_type: OperandType, *dimensions: int, lifetime: Lifetime = Lifetime.TEMPORARY_VARIABLE
-) -> Operand:
-    return Operand(type=operand_type, dimensions=dimensions, lifetime=lifetime)
-
-
-SCALAR = operand(OperandType.INT32, lifetime=Lifetime.CONSTANT_COPY)
-OMITTED = operand(INT32, lifetime=Lifetime.NO_VALUE)
-FLAG = operand(OperandType.BOOL, lifetime=Lifetime.CONSTANT_COPY)
-
-
-def match(
-    inputs: Sequence[Operand],
-    outputs: Sequence[Operand],
-    *forms: Form,
-    rows: Sequence[Row] = ROWS,
-    values_known: bool = True,
-) -> Binding:
-    operation = Operation(
-        type=OperationType.ADD,
-        inputs=tuple(range(len(inputs))),
-        outputs=tuple(range(len(inputs), len(inputs) + len(outputs))),
-    )
-    return bind(operation, [*inputs, *outputs], forms, rows, values_known=values_known)
-
-
-def plain(operand_type: OperandType = FLOAT32, bias: OperandType = FLOAT32) -> list[Operand]:
-    return [operand(operand_type, 2, 3), operand(bias, 3), operand(INT32, 1), SCALAR]
 
 
 def test_operands_are_bound_by_name() -> None:
@@ -201,84 +143,3 @@ def test_constants_are_required_once_values_are_known() -> None:
     with pytest.raises(BadData, match=r"operand 1 \(count of ADD\) is not a constant; it must be one"):
         match([data, late], [data], SPLIT)
     assert match([data, late], [data], SPLIT, values_known=False).inputs["count"] == (1,)
-
-
-@sweep(
-    ("inputs", "outputs", "forms", "message"),
-    [
-        (3, 1, (FORM,), r"ADD has 3 inputs and 1 output; 4 or 5 inputs and 1 output are expected"),
-        (4, 2, (FORM, BY_SCALE), r"ADD has 4 inputs and 2 outputs; 2, 4 or 5 inputs and 1 output"),
-        (1, 1, (VARIADIC,), r"ADD has 1 input and 1 output; 2 or more inputs and 1 output"),
-        (2, 0, (SPLIT,), r"ADD has 2 inputs and 0 outputs; 2 inputs and 1 or more outputs"),
-    ],
-)
-def test_wrong_counts(inputs: int, outputs: int, forms: tuple[Form, ...], message: str) -> None:
-    data = operand(FLOAT32, 2)
-    with pytest.raises(BadData, match=message):
-        match([data] * inputs, [data] * outputs, *forms)
-
-
-@sweep(
-    ("position", "wrong", "message"),
-    [
-        (
-            0,
-            INT32,
-            r"operand 0 \(input of ADD\) has type TENSOR_INT32; TENSOR_FLOAT32 or TENSOR_FLOAT16 or "
-            r"TENSOR_QUANT8_ASYMM_SIGNED is expected",
-        ),
-        (
-            1,
-            FLOAT16,
-            r"operand 1 \(bias of ADD\) has type TENSOR_FLOAT16; TENSOR_FLOAT32 is expected with the types "
-            r"of the other operands",
-        ),
-        (2, FLOAT32, r"operand 2 \(axes of ADD\) has type TENSOR_FLOAT32; TENSOR_INT32 is expected"),
-        (3, INT32, r"operand 3 \(activation of ADD\) has type TENSOR_INT32; INT32 is expected"),
-        (4, INT32, r"operand 4 \(nchw of ADD\) has type TENSOR_INT32; BOOL is expected"),
-        (5, FLOAT16, r"operand 5 \(output of ADD\) has type TENSOR_FLOAT16; .* is expected with the types"),
-    ],
-)
-def test_wrong_types(position: int, wrong: OperandType, message: str) -> None:
-    operands = [*plain(), FLAG, operand(FLOAT32, 2)]
-    operands[position] = operand(wrong, 1)
-    with pytest.raises(BadData, match=message):
-        match(operands[:5], operands[5:], FORM)
-
-
-@sweep(
-    ("position", "dimensions", "message"),
-    [
-        (0, (), r"operand 0 \(input of ADD\) has rank 0; a rank from 1 to 4 is expected"),
-        (0, (1,) * 5, r"operand 0 \(input of ADD\) has rank 5; a rank from 1 to 4 is expected"),
-        (1, (1, 1), r"operand 1 \(bias of ADD\) has rank 2; rank 1 is expected"),
-        (0, None, ""),
-        (0, (0, 0, 0, 0), ""),
-    ],
-)
-def test_ranks(position: int, dimensions: Dimensions, message: str) -> None:
-    inputs = plain()
-    inputs[position] = Operand(type=inputs[position].type, dimensions=dimensions)
-    output = operand(FLOAT32, 2)
-    if not message:
-        match(inputs, [output], FORM)
-        return
-    with pytest.raises(BadData, match=message):
-        match(inputs, [output], FORM)
-
-
-def test_errors_describe_the_closest_form() -> None:
-    by_size = Form(inputs=(tensor("input", rank=4), scalar("size")), outputs=(tensor("output"),))
-    data = operand(FLOAT32, 2)
-    with pytest.raises(BadData, match=r"operand 2 \(output of ADD\) has type TENSOR_INT32"):
-        match([data, operand(OperandType.FLOAT32)], [operand(INT32, 2)], by_size, BY_SCALE)
-
-
-def test_errors_say_what_differs_from_the_types_that_most_operands_have() -> None:
-    form = Form(
-        inputs=(tensor("input", rank=3), tensor("bias", "B", rank=1)),
-        outputs=(tensor("output", rank=3),),
-    )
-    signed = OperandType.TENSOR_QUANT8_ASYMM_SIGNED
-    with pytest.raises(BadData, match=r"operand 0 \(input of ADD\) has rank 2; rank 3 is expected"):
-        match([operand(signed, 2, 2), operand(INT32, 2)], [operand(signed, 2, 2, 2)], form)
