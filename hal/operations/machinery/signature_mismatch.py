@@ -1,4 +1,4 @@
-"""Why operands do not match the signature of an operation."""
+"""Says why operands do not match the signature of an operation."""
 
 from collections.abc import Sequence
 
