@@ -14,7 +14,8 @@ from neurald.drivers.compiler.frontend.control_flow.structured_model import (
     StructuredModel,
     each_item,
 )
-from neurald.drivers.compiler.frontend.graph_builder import build_graph, supported_operations
+from neurald.drivers.compiler.frontend.graph_builder import build_graph
+from neurald.drivers.compiler.frontend.supported_operations import supported_operations
 from neurald.drivers.compiler.frontend.variants.open_dimensions import (
     compiled_for_lengths,
     is_specified,

@@ -48,20 +48,18 @@ from neurald.drivers.opencl.platform.precision import (
     round_beside,
     round_stored_only,
 )
+from neurald.drivers.opencl.runtime.cold_reads import ColdRead, cold_reads, may_fetch
 from neurald.drivers.opencl.runtime.executable import FLAGS, Executable, KernelCall, image_uses
 from neurald.drivers.opencl.runtime.persistent_kernel import (
     SYNC_BYTES,
-    ColdRead,
-    Phase,
     called_functions,
-    cold_reads,
     grid_barrier_text,
     is_launched,
     is_supported,
     kernel_text,
     local_size,
-    may_fetch,
 )
+from neurald.drivers.opencl.runtime.phase import Phase
 from neurald.hal.model.model import Model
 from neurald.hal.model.numbering import operations_name
 from neurald.hal.records import replace

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from neurald._version import __version__
-from neurald.drivers.compiler.frontend.graph_builder import supported_operations
+from neurald.drivers.compiler.frontend.supported_operations import supported_operations
 from neurald.drivers.compiler.frontend.variants.kept_variants import PreparedWithOperands
 from neurald.drivers.compiler.frontend.variants.open_dimensions import is_specified
 from neurald.drivers.compiler.frontend.variants.open_variants import OpenVariants

@@ -13,7 +13,7 @@ from neurald.drivers.compiler.frontend.control_flow.structured_model import (
     Update,
     elements_of,
 )
-from neurald.drivers.compiler.frontend.graph_builder import scalar_of, stored_elements
+from neurald.drivers.compiler.frontend.operand_values import scalar_of, stored_elements
 from neurald.drivers.compiler.ir.builder import Unsupported
 from neurald.drivers.compiler.ir.complex_numbers import value_shape
 from neurald.drivers.compiler.ir.expression import Expression, axis, clamp, constant, index, load

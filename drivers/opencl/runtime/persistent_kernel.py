@@ -18,9 +18,8 @@ Functions are therefore called instead of inlined, so that code shared by severa
 the instruction cache, and the code of each phase is kept minimal.
 
 A function may contain the wait itself (`Source.waits`): it first requests constants, which never
-change, so that they are loaded while it waits. If constants do not stay in caches, phases may also
-fetch those of later ones, so that memory is busy while they compute; whether they do is an
-argument.
+change, so that they are loaded while it waits. Phases may also fetch what later ones read
+(`cold_reads`); whether they do is an argument.
 
 The kernel's last two arguments are its synchronisation memory and the number of phases, to which
 `FETCHES` may be added. With no phases it only runs the barrier.
@@ -28,16 +27,16 @@ The kernel's last two arguments are its synchronisation memory and the number of
 
 import statistics
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.memory.buffer_location import Base, BufferLocation
+from neurald.drivers.compiler.memory.buffer_location import Base
 from neurald.drivers.opencl.codegen.kernel_source import WAIT, WAIT_ARGUMENTS, WAIT_PARAMETERS, Source
 from neurald.drivers.opencl.codegen.program_text import CALLED, argument_text
 from neurald.drivers.opencl.codegen.template import fill, templates
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
+from neurald.drivers.opencl.runtime.cold_reads import ColdRead, fetches
+from neurald.drivers.opencl.runtime.phase import Phase, barriers
 
 _TEMPLATES = templates(__name__, "grid_barrier.cl")
 #: Work-items of a work-group, unless a source with barriers asks for another number.
@@ -62,71 +61,10 @@ _RELEASE_ALL = 1 << 31
 _LAUNCHED_FILLS = 2
 #: Maximum number of work-groups per compute unit.
 _MAX_PER_UNIT = 4
-#: How many ranges a phase fetches at most, and how much is fetched before it is read.
-_MAX_FETCHES, _AHEAD_BYTES = 2, 4 << 20
-#: Constants of this many bytes fill the second-level caches of known devices.
-_MIN_CONSTANTS_BYTES = 64 << 20
-#: Values that are not worth fetching ahead, and the gaps that are fetched with what is around them.
-_MIN_FETCHED_BYTES = 1 << 16
-#: What a work-item reads at most of a value. Of larger ones, such as tables, only parts are read.
-_MAX_READ_BYTES = 1 << 12
+#: How much phases fetch before it is read.
+_AHEAD_BYTES = 4 << 20
 #: Is added to the number of phases if they fetch.
 FETCHES: Final = 1 << 24
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MemoryRange:
-    """Range of the arena.
-
-    Attributes:
-        start, stop: the first byte, and the one after the last.
-    """
-
-    start: int
-    stop: int
-
-    def overlaps(self, other: "MemoryRange") -> bool:
-        """Returns True if both have a byte in common."""
-        return self.start < other.stop and other.start < self.stop
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Phase:
-    """Source and the memory that it accesses.
-
-    Attributes:
-        locations: where the values of its arguments are, the written one first.
-        status: the offset of its status word in the arena.
-        workspace: the offset of its workspace in the arena, if the source needs one.
-    """
-
-    source: Source
-    locations: tuple[BufferLocation, ...]
-    status: int
-    workspace: int | None = None
-
-    @property
-    def written(self) -> tuple[MemoryRange, ...]:
-        """Memory that the phase writes."""
-        return (*self._ranges(self.source.written), *self._workspace_range())
-
-    @property
-    def touched(self) -> tuple[MemoryRange, ...]:
-        """Memory that the phase reads or writes, except constants, which no phase writes."""
-        return (*self._ranges(range(len(self.locations))), *self._workspace_range())
-
-    def _ranges(self, positions: Iterable[int]) -> tuple[MemoryRange, ...]:
-        found = ((self.source.arguments[each], self.locations[each]) for each in positions)
-        return tuple(
-            MemoryRange(start=place.offset, stop=place.offset + value.size_bytes)
-            for value, place in found
-            if place.base is Base.ARENA
-        )
-
-    def _workspace_range(self) -> tuple[MemoryRange, ...]:
-        if self.workspace is None:
-            return ()
-        return (MemoryRange(start=self.workspace, stop=self.workspace + self.source.workspace_bytes),)
 
 
 def is_supported(facts: DeviceFacts) -> bool:
@@ -158,28 +96,6 @@ def local_size(sources: Sequence[Source]) -> int | None:
     if len(sizes) > 1:
         return None
     return sizes.pop() if sizes else ITEMS
-
-
-def barriers(phases: Sequence[Phase]) -> tuple[bool, ...]:
-    """Returns, for each phase, whether a grid barrier precedes it.
-
-    A barrier is needed if the phase conflicts with one since the last barrier.
-    """
-    found = []
-    running: list[Phase] = []
-    for phase in phases:
-        needs_barrier = any(_conflict(earlier, phase) for earlier in running)
-        if needs_barrier:
-            running = []
-        running.append(phase)
-        found.append(needs_barrier)
-    return tuple(found)
-
-
-def _conflict(first: Phase, second: Phase) -> bool:
-    return any(w.overlaps(t) for w in first.written for t in second.touched) or any(
-        w.overlaps(t) for w in second.written for t in first.touched
-    )
 
 
 def most_groups(facts: DeviceFacts) -> int:
@@ -240,96 +156,6 @@ def called_functions(sources: Iterable[Source], facts: DeviceFacts) -> frozenset
     """
     counts = Counter(source.name for source in sources)
     return frozenset(name for name, count in counts.items() if count > 1 and facts.is_nvidia)
-
-
-@dataclass(frozen=True, slots=True)
-class ColdRead:
-    """Memory that a phase reads and no phase writes before: a constant, or an input of the step.
-
-    Attributes:
-        base, start, stop: the buffer, the first byte, and the one after the last.
-    """
-
-    base: Base
-    start: int
-    stop: int
-
-
-def may_fetch(constants_bytes: int) -> bool:
-    """Returns True if the constants of a step do not stay in caches from one run to the next."""
-    return constants_bytes >= _MIN_CONSTANTS_BYTES
-
-
-def cold_reads(phase: Phase, inputs: Collection[Value]) -> tuple[ColdRead, ...]:
-    """Returns what a phase reads from memory rather than from caches.
-
-    Args:
-        phase: the phase.
-        inputs: the inputs of the step.
-    """
-    source = phase.source
-    most = source.groups * source.local_size * _MAX_READ_BYTES
-    values = zip(source.arguments, phase.locations, strict=True)
-    return tuple(
-        ColdRead(place.base, place.offset, place.offset + value.size_bytes)
-        for position, (value, place) in enumerate(values)
-        if position
-        and _MIN_FETCHED_BYTES <= value.size_bytes <= most
-        and (place.base is Base.CONSTANTS or value in inputs)
-    )
-
-
-def fetches(reads: Sequence[Sequence[ColdRead]], ahead_bytes: int) -> list[list[ColdRead]]:
-    """Returns what each phase fetches for later ones.
-
-    Args:
-        reads: the cold reads of each phase.
-        ahead_bytes: how much is fetched before it is read.
-    """
-    stream: list[ColdRead] = []
-    ends: list[int] = []
-    total = 0
-    known: set[ColdRead] = set()
-    for of_phase in reads:
-        for each in of_phase:
-            if each not in known:
-                known.add(each)
-                stream.append(each)
-                total += each.stop - each.start
-        ends.append(total)
-    found: list[list[ColdRead]] = []
-    fetched = 0
-    for end in ends:
-        # Its own reads are requested by the phase itself.
-        start, stop = max(fetched, end), min(total, end + ahead_bytes)
-        parts: list[ColdRead] = []
-        for part in _parts(stream, start, stop):
-            last = parts[-1] if parts else None
-            if (
-                last is not None
-                and last.base is part.base
-                and 0 <= part.start - last.stop <= _MIN_FETCHED_BYTES
-            ):
-                parts[-1] = ColdRead(last.base, last.start, part.stop)
-            elif len(parts) < _MAX_FETCHES:
-                parts.append(part)
-            else:
-                break
-            start += part.stop - part.start
-        fetched = max(fetched, start)
-        found.append(parts)
-    return found
-
-
-def _parts(stream: Sequence[ColdRead], start: int, stop: int) -> Iterator[ColdRead]:
-    """Yields the parts of reads that lie in a range of all of them, one after another."""
-    at = 0
-    for each in stream:
-        size = each.stop - each.start
-        first, last = max(start - at, 0), min(stop - at, size)
-        if first < last:
-            yield ColdRead(each.base, each.start + first, each.start + last)
-        at += size
 
 
 def kernel_text(

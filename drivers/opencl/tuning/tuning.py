@@ -14,13 +14,13 @@ from neurald.drivers.opencl.compiler import Compiled
 from neurald.drivers.opencl.kernels.fused.chains import KernelChain
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.discovery import DeviceContext
+from neurald.drivers.opencl.runtime.cold_reads import may_fetch
 from neurald.drivers.opencl.runtime.executable import Executable, Improvement, KernelCall
 from neurald.drivers.opencl.runtime.instance import Instance, allocate
 from neurald.drivers.opencl.runtime.persistent_kernel import (
     ITEMS,
     is_launched,
     is_supported,
-    may_fetch,
     most_groups,
     resident_groups,
 )

@@ -183,7 +183,8 @@ def without_tanh(monkeypatch: pytest.MonkeyPatch) -> None:
     from neurald.drivers.cpu.parts import late_segment
 
     others = {kind: lowering for kind, lowering in LOWERINGS.items() if kind is not nd.OperationType.TANH}
-    monkeypatch.setattr("neurald.drivers.compiler.frontend.graph_builder.LOWERINGS", others)
+    for name in ("operation_lowering", "supported_operations"):
+        monkeypatch.setattr(f"neurald.drivers.compiler.frontend.{name}.LOWERINGS", others)
     definitions = {kind: each for kind, each in DEFINITIONS.items() if kind is not nd.OperationType.TANH}
     monkeypatch.setattr(late_segment, "DEFINITIONS", definitions)
 

@@ -6,7 +6,8 @@ import numpy as np
 from support.devices.fakes import FakePreparedModel
 
 from neurald.drivers.compiler.analysis.interpreter import RequirementFailed, evaluate, evaluate_fused
-from neurald.drivers.compiler.frontend.graph_builder import build_graph, supported_operations
+from neurald.drivers.compiler.frontend.graph_builder import build_graph
+from neurald.drivers.compiler.frontend.supported_operations import supported_operations
 from neurald.drivers.compiler.frontend.variants.kept_variants import PreparedWithOperands
 from neurald.drivers.compiler.frontend.variants.open_dimensions import is_specified
 from neurald.drivers.compiler.frontend.variants.shape_specialization import SpecializingModel

@@ -46,7 +46,7 @@ from neurald.hal.validation.shape_inference import declared_shape, merge
 
 if TYPE_CHECKING:
     # The first tier does not import what lowers operations.
-    from neurald.drivers.compiler.frontend.graph_builder import EvaluateGraph
+    from neurald.drivers.compiler.frontend.constant_lowering import EvaluateGraph
     from neurald.drivers.compiler.ir.extents.scope import ExtentScope
 
 #: Operations whose results follow from the shape of their input.
@@ -350,7 +350,7 @@ class FlatGraph:
             return DEFINITIONS[call.binding.type].reference(call.with_values({index: any_values}))
         if self.evaluate is None:
             return fold_constant_operation(call, self.known)
-        from neurald.drivers.compiler.frontend.graph_builder import constant_results
+        from neurald.drivers.compiler.frontend.constant_lowering import constant_results
 
         return constant_results(call, self.operands, self.shapes, self.known, self.given, self.evaluate)
 

@@ -52,8 +52,8 @@ from neurald.hal.records import replace
 from neurald.hal.validation.shape_inference import merge
 
 if TYPE_CHECKING:
+    from neurald.drivers.compiler.frontend.constant_lowering import EvaluateGraph
     from neurald.drivers.compiler.frontend.control_flow.data_lengths import DataLengths
-    from neurald.drivers.compiler.frontend.graph_builder import EvaluateGraph
     from neurald.drivers.compiler.ir.extents.scope import ExtentScope
 
 #: Limit on inlined operations, including those of attempts: nested loops multiply them. It grows

@@ -1,6 +1,4 @@
-"""A step as one persistent kernel: where it needs grid barriers, and that it computes the same as
-its phases.
-"""
+"""A step as one persistent kernel computes the same as its phases."""
 
 import re
 
@@ -17,55 +15,21 @@ from neurald.drivers.opencl.codegen.dialect import functions_for
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.program_text import HEAD, function_text
 from neurald.drivers.opencl.kernels.select import candidates
+from neurald.drivers.opencl.runtime.cold_reads import ColdRead
 from neurald.drivers.opencl.runtime.persistent_kernel import (
     ABORTED,
     SYNC_BYTES,
-    ColdRead,
-    Phase,
-    barriers,
     called_functions,
-    cold_reads,
-    fetches,
     grid_barrier_text,
     is_supported,
     kernel_text,
     local_size,
     resident_groups,
 )
+from neurald.drivers.opencl.runtime.phase import Phase, barriers
 from neurald.hal.records import replace
 
 FACTS = opencl_facts()
-
-
-def _phase(written: tuple[int, int], *read: tuple[int, int] | None) -> Phase:
-    places = [(0, 1) if each is None else each for each in (written, *read)]
-    bases = [Base.CONSTANTS if each is None else Base.ARENA for each in (written, *read)]
-    return Phase(
-        source=Source(
-            text="",
-            arguments=tuple(Value((stop - start,), Scalar.INT8) for start, stop in places),
-            groups=1,
-            local_size=64,
-        ),
-        locations=tuple(BufferLocation(base, start) for base, (start, _) in zip(bases, places, strict=True)),
-        status=0,
-    )
-
-
-def test_a_barrier_precedes_reads_of_earlier_outputs() -> None:
-    phases = [_phase((0, 8), None), _phase((8, 16), (0, 8)), _phase((16, 24), (0, 8))]
-    assert barriers(phases) == (False, True, False)
-
-
-def test_a_barrier_precedes_reuse_of_memory() -> None:
-    """A phase must not overwrite what an earlier phase may still read."""
-    phases = [_phase((8, 16), (0, 8)), _phase((0, 4), (24, 32)), _phase((32, 40), (24, 32))]
-    assert barriers(phases) == (False, True, False)
-
-
-def test_a_barrier_covers_all_earlier_phases() -> None:
-    phases = [_phase((0, 8)), _phase((8, 16)), _phase((16, 24), (0, 8)), _phase((24, 32), (8, 16))]
-    assert barriers(phases) == (False, False, True, False)
 
 
 def test_phases_need_the_same_work_group_size() -> None:
@@ -202,37 +166,3 @@ def test_barriers_count_groups_with_work() -> None:
 
 def _read(start: int, size: int, base: Base = Base.CONSTANTS) -> ColdRead:
     return ColdRead(base, start, start + size)
-
-
-def test_phases_fetch_what_later_phases_read() -> None:
-    """Once, in order, and nothing that they read themselves."""
-    first, second, third = _read(0, 100), _read(100, 50), _read(10**6, 70, Base.ARENA)
-    reads = [(), (first,), (second, first), (), (third,)]
-    assert fetches(reads, 0) == [[]] * 5
-    assert fetches(reads, 60) == [
-        [_read(0, 60)],
-        [_read(100, 50), _read(10**6, 10, Base.ARENA)],
-        [_read(10**6 + 10, 50, Base.ARENA)],
-        [],
-        [],
-    ]
-    assert fetches(reads, 1000) == [[_read(0, 150), third], [], [], [], []]
-
-
-def test_a_phase_fetches_few_ranges() -> None:
-    reads = [(), *((_read(number * 10**6, 10),) for number in range(5))]
-    found = fetches(reads, 1000)
-    assert [len(each) for each in found] == [2, 2, 1, 0, 0, 0]
-    assert [each for part in found for each in part] == [reads[at][0] for at in (1, 2, 3, 4, 5)]
-
-
-def test_what_a_phase_reads_from_memory() -> None:
-    sizes = [1 << 20, 1 << 20, 1 << 20, 1 << 20, 1 << 10, 1 << 30]
-    values = tuple(Value((size,), Scalar.INT8) for size in sizes)
-    bases = [Base.ARENA] * 3 + [Base.CONSTANTS] * 3
-    places = tuple(BufferLocation(base, 8 * number) for number, base in enumerate(bases))
-    phase = Phase(
-        source=Source(text="", arguments=values, groups=100, local_size=64), locations=places, status=0
-    )
-    found = cold_reads(phase, {values[2]})
-    assert found == (_read(16, 1 << 20, Base.ARENA), _read(24, 1 << 20))
