@@ -20,7 +20,7 @@ from neurald.drivers.compiler.ir.expression import (
     Load,
     Reduce,
 )
-from neurald.drivers.compiler.ir.extents.extent import estimate, is_zero
+from neurald.drivers.compiler.ir.extents.extent import estimate, is_always_at_least, is_zero
 from neurald.drivers.compiler.ir.nesting import BoundedRecursion
 from neurald.drivers.compiler.ir.offsets import TermOrder, offset_of, stride_along
 from neurald.drivers.compiler.ir.op import Op
@@ -404,7 +404,9 @@ class Statements:
         assert lanes.along is not None  # noqa: S101 - what varies does so along an axis
         stride = None if self._gathers(offset) else stride_along(offset, lanes.along)
         is_plain = stride == 1 and self._scope.window is None
-        if is_plain and is_same and lanes.mask is None and (guard is None or load.value.count >= v.lanes):
+        is_plain = is_plain and is_same and lanes.mask is None
+        # Where the guard is false, the first vector of the value is read.
+        if is_plain and (guard is None or is_always_at_least(load.value.count, v.lanes)):
             return self._contiguous(load, offset)
         if self._row is not None and lanes.along is self._row.along:
             found = self._row.row_load(load)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from neurald.drivers.compiler.ir.extents.extent import is_always_at_least
 from neurald.drivers.cpu.emit.vector import SUFFIXES, Vector
 
 #: Size of the smallest elements with gather instructions, in bytes.
@@ -188,8 +189,8 @@ def _gathered(
 
 def has_word_gather(v: Vector, element: str, size_bytes: int) -> bool:
     """Returns True if `gather_from_words` is possible and worthwhile for memory of this size."""
-    is_short = _size_bytes(element) < _WORD_BYTES <= size_bytes < 2**31
-    return is_short and v.target.vector_bytes >= _MIN_GATHER_BYTES
+    is_short = _size_bytes(element) < _WORD_BYTES and is_always_at_least(size_bytes, _WORD_BYTES)
+    return is_short and size_bytes < 2**31 and v.target.vector_bytes >= _MIN_GATHER_BYTES
 
 
 def gather_from_words(

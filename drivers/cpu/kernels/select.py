@@ -5,7 +5,8 @@ Other kernels use `render`.
 
 import math
 
-from neurald.drivers.compiler.ir.extents.extent import Extent, is_one
+from neurald.drivers.compiler.ir.expression import Reduce
+from neurald.drivers.compiler.ir.extents.extent import Extent, has_extents, is_one
 from neurald.drivers.compiler.ir.graph import (
     Attention,
     Contraction,
@@ -18,6 +19,7 @@ from neurald.drivers.compiler.ir.graph import (
 )
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.cpu.codegen.render import render
 from neurald.drivers.cpu.kernels.common.flattened import flattened, pitch_of
 from neurald.drivers.cpu.kernels.common.routine_cache import repeated_routine
@@ -69,9 +71,13 @@ def has_attention(kernel: Kernel, target: Target) -> bool:
 
 
 def _is_open(kernel: Kernel) -> bool:
-    """Returns True if lengths of values are only known at run time."""
-    return any(
-        isinstance(length, Extent) for value in (kernel.output, *kernel.inputs) for length in value.shape
+    """Returns True if lengths of values or ranges of reductions are only known at run time.
+
+    A part of a value of a known shape may be reduced, whose length is data.
+    """
+    values = (kernel.output, *kernel.inputs)
+    return has_extents(length for value in values for length in value.shape) or has_extents(
+        along.extent for each in walk(*kernel.roots) if isinstance(each, Reduce) for along in each.axes
     )
 
 

@@ -456,11 +456,16 @@ def _needed(kernel: Kernel, routine: Routine) -> Mapping[Extent, Sequence[Extent
         around = {along.extent for along in free_axes(each) & reduced} if may_reduce_nothing else set()
         skipping: list[Extent] = [length for length in around if isinstance(length, Extent)]
         for length in each.value.shape:
-            if not isinstance(length, Extent) or length in skipping:
+            if not isinstance(length, Extent) or _is_among(length, skipping):
                 continue
             known = found.setdefault(length, skipping)
-            found[length] = [one for one in known if one in skipping]
+            found[length] = [one for one in known if _is_among(one, skipping)]
     return found
+
+
+def _is_among(length: Extent, others: Iterable[Extent]) -> bool:
+    """Returns True if a length is known to be equal to another one. Guards nothing."""
+    return any(length is other for other in others)
 
 
 def _depends_on_elements(expression: Expression) -> bool:

@@ -171,5 +171,5 @@ def _order(kernel: Kernel) -> tuple[Axis, ...] | None:
     if len(known) < len(strides):
         return None
     order = tuple(sorted(kernel.axes, key=lambda each: (known[each] != 0, -known[each])))
-    moving = [each for each in order if each.extent > 1]
-    return None if moving == [each for each in kernel.axes if each.extent > 1] else order
+    moving = [each for each in order if not is_one(each.extent)]
+    return None if moving == [each for each in kernel.axes if not is_one(each.extent)] else order

@@ -74,13 +74,21 @@ def quantized_mean(total: Array, count: int, operand: Operand, output: Operand) 
 
 def mean_multiplier(count: int, operand: Operand, output: Operand) -> tuple[int, int]:
     """Returns the multiplier from a sum of `count` differences to the output's mean."""
+    mantissa, exponent, most = mean_rescaling(operand, output)
+    shift = min(count.bit_length() - 1, most)
+    return (mantissa << shift) // count, exponent - shift
+
+
+def mean_rescaling(operand: Operand, output: Operand) -> tuple[int, int, int]:
+    """Returns the multiplier from differences to output steps, and the most bits that a mean adds.
+
+    The division by the count is part of a mean's multiplier, with as many additional bits as fit,
+    and as products with the largest sum have 64 bits for. TFLite's overflow for such sums.
+    """
     mantissa, exponent = quantize_multiplier(operand.scale / output.scale)
     low, high = quantized_limits(operand)
     reach = max(high - operand.zero_point, operand.zero_point - low)
-    # The division by the count is part of the multiplier, with as many additional bits as fit, and
-    # as products with the largest sum have 64 bits for. TFLite's overflow for such sums.
-    shift = min(count.bit_length() - 1, 32, 31 + exponent, 31 - (reach - 1).bit_length())
-    return (mantissa << shift) // count, exponent - shift
+    return mantissa, exponent, min(32, 31 + exponent, 31 - (reach - 1).bit_length())
 
 
 def _reduce(function: np.ufunc, empty: Callable[[Array], Any]) -> Callable[[Call], tuple[Array, ...]]:

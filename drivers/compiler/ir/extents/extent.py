@@ -205,6 +205,15 @@ def is_surely_at_least(number: int, least: int) -> bool:
         return number >= least
 
 
+def is_always_at_least(number: int, least: int) -> bool:
+    """Returns True if a number is at least `least`; guarded unless it may change.
+
+    A length that may change while the model runs must always be, since executions in which it is
+    shorter would not run in compiled code.
+    """
+    return surely_lowest(number) >= least if may_change(number) else number >= least
+
+
 def may_be_zero(length: int) -> bool:
     """Returns True if a length is 0 for some sizes, whatever is assumed. Guards nothing."""
     return surely_lowest(length) <= 0 if isinstance(length, Extent) else length == 0

@@ -81,12 +81,14 @@ def _product32(first: Expression, second: Expression) -> Expression:
     return minimum((first * second + (1 << 30)) >> 31, _INT32.max)
 
 
-def _bit_length(value: Expression) -> Expression:
-    """Returns the bit length of a number in [0, 2^31)."""
-    bits = int64_constant(0)
-    for bit in range(31):
-        bits = bits + select(value < (1 << bit), int64_constant(0), 1)
-    return bits
+def bit_length(value: Expression) -> Expression:
+    """Returns the bit length of an INT64 in [0, 2^32), as INT64."""
+    bits: Expression = int64_constant(0)
+    for step in (16, 8, 4, 2, 1):
+        is_longer = value >= 1 << step
+        bits = bits + select(is_longer, int64_constant(step), 0)
+        value = select(is_longer, value >> step, value)
+    return bits + value
 
 
 def inverse_square_root(value: Expression) -> tuple[Expression, Expression]:
@@ -96,7 +98,7 @@ def inverse_square_root(value: Expression) -> tuple[Expression, Expression]:
     """
     is_large = value >= (1 << 29)
     reduced = select(is_large, value >> 2, maximum(value, 2))
-    pairs = ((31 - _bit_length(reduced)) >> 1) - 1
+    pairs = ((31 - bit_length(reduced)) >> 1) - 1
     shift = select(is_large, int64_constant(12), 11) - pairs
     number = (reduced << (pairs * 2)) >> 1
     half = shift_right(number, 1)

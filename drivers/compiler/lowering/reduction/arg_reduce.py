@@ -4,7 +4,7 @@ import numpy as np
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, axis, clamp, constant, load, reduce, select
-from neurald.drivers.compiler.ir.extents.extent import Extent
+from neurald.drivers.compiler.ir.extents.extent import Extent, larger
 from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Shape, Value
@@ -99,7 +99,7 @@ def lower_top(*, prefers_lower_index: bool) -> Lowering:
         indices_type = Scalar.of(call.operand("indices").type.dtype)
 
         def value(*at: Expression) -> Expression:
-            index = clamp(load(indexes, at).to(Scalar.INDEX), 0, max(0, length - 1))
+            index = clamp(load(indexes, at).to(Scalar.INDEX), 0, larger(length - 1, 0))
             return load(source, along(at, last, index))
 
         values = builder.compute(shape, value)

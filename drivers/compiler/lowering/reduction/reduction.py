@@ -5,12 +5,21 @@ from collections.abc import Callable
 import numpy as np
 
 from neurald.drivers.compiler.ir.builder import Builder, Unsupported
-from neurald.drivers.compiler.ir.expression import Expression, constant, length
+from neurald.drivers.compiler.ir.expression import (
+    Expression,
+    apply,
+    constant,
+    index,
+    length,
+    load,
+    maximum,
+    minimum,
+)
 from neurald.drivers.compiler.ir.extents.extent import Extent
-from neurald.drivers.compiler.ir.op import ReductionOp, reduction_identity
+from neurald.drivers.compiler.ir.op import Op, ReductionOp, reduction_identity
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.compiler.lowering.arithmetic.gemmlowp import saturate32
+from neurald.drivers.compiler.lowering.arithmetic.gemmlowp import bit_length, saturate32
 from neurald.drivers.compiler.lowering.arithmetic.quantized import fixed_point, saturate
 from neurald.drivers.compiler.lowering.convolution.weighted_sum import largest
 from neurald.drivers.compiler.lowering.elementwise.pointwise import widen
@@ -28,7 +37,7 @@ from neurald.hal.model.quantization import is_quantized
 from neurald.hal.operations.arithmetic.quantized import quantized_limits
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.machinery.rules import resolve_axes
-from neurald.hal.operations.reduction.reduction import mean_multiplier
+from neurald.hal.operations.reduction.reduction import mean_multiplier, mean_rescaling
 
 
 def difference(operand: Operand, count: int) -> Callable[[Expression], Expression]:
@@ -50,15 +59,36 @@ def _long_product(value: Expression, mantissa: int, exponent: int) -> Expression
     return nudged >> (31 - exponent)
 
 
+def _open_multiplier(
+    builder: Builder, count: int, operand: Operand, output: Operand
+) -> tuple[Expression, Expression]:
+    """Returns `mean_multiplier` for a number of elements that is only known at run time."""
+    mantissa, exponent, most = mean_rescaling(operand, output)
+    whole = maximum(index(count).to(Scalar.INT64), 1)
+    shift = minimum(bit_length(whole) - 1, most)
+    factor = apply(Op.TRUNCATE_DIVIDE, constant(mantissa, Scalar.INT64) << shift, whole)
+    # They are the same for all elements, and a division takes longer than all else.
+    stored = [
+        builder.compute((1,), lambda *_, part=part: part.to(Scalar.INT32), is_stored=True)
+        for part in (factor, constant(exponent, Scalar.INT64) - shift)
+    ]
+    first, second = (load(each, (index(0),)) for each in stored)
+    return first, second
+
+
 def lower_mean(call: Call, builder: Builder, axes: tuple[int, ...]) -> Value:
     """Lowers the mean of at least one element."""
     source, operand, output = builder.value(call, "input"), call.operand("input"), call.operand("output")
     count, shape = count_along(source.shape, axes), output_shapes(call)[0]
     if is_quantized(output):
-        multiplier = mean_multiplier(count, operand, output)
         is_long = count * largest(operand) >= 1 << 31
+        if isinstance(count, Extent) and not is_long:
+            multiplier = 0, 0
+            mantissa, exponent = _open_multiplier(builder, count, operand, output)
+        else:
+            multiplier = mean_multiplier(count, operand, output)
+            mantissa, exponent = (constant(part, Scalar.INT32) for part in multiplier)
         is_shifted_left = multiplier[1] > 0
-        mantissa, exponent = (constant(part, Scalar.INT32) for part in multiplier)
 
         # To subtract the zero points at once is cheaper.
         is_plain = not (is_long or isinstance(count, Extent))

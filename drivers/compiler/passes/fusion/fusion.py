@@ -32,7 +32,7 @@ from neurald.drivers.compiler.ir.expression import (
     axis,
     load,
 )
-from neurald.drivers.compiler.ir.extents.extent import estimate, same_shape
+from neurald.drivers.compiler.ir.extents.extent import estimate, is_one, same_shape
 from neurald.drivers.compiler.ir.graph import (
     Compute,
     Convolution,
@@ -349,7 +349,7 @@ class _Fusion:
                 fraction = None if guard is None else range_fraction(guard, last)
                 elements = estimate(math.prod(reader.shape) * count)
                 loaded += elements * (1.0 if fraction is None else fraction)
-                is_in_reduction |= count > 1
+                is_in_reduction |= not is_one(count)
         is_recomputed = loaded > estimate(math.prod(producer.shape))
         if producer.has_reduction:
             if is_recomputed or is_in_reduction:

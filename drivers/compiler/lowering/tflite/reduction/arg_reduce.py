@@ -4,6 +4,7 @@ from neurald.drivers.compiler.ir.algorithm import Distinct, Positions
 from neurald.drivers.compiler.ir.builder import Builder, Limit
 from neurald.drivers.compiler.ir.complex_numbers import is_complex
 from neurald.drivers.compiler.ir.expression import Expression, clamp, constant, index, load, select
+from neurald.drivers.compiler.ir.extents.extent import larger
 from neurald.drivers.compiler.ir.graph import delinearize
 from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -35,7 +36,7 @@ def _where(call: Call, builder: Builder) -> tuple[BoundedValue, ...]:
     found = builder.procedure(Positions(), builder.reshape(source, (count,)), output=(count + 1,))
 
     def body(row: Expression, dimension: Expression) -> Expression:
-        position = clamp(load(found, (row,)).to(Scalar.INDEX), 0, max(0, count - 1))
+        position = clamp(load(found, (row,)).to(Scalar.INDEX), 0, larger(count - 1, 0))
         result: Expression = constant(0, Scalar.INT64)
         for number, coordinate in enumerate(delinearize(position, shape)):
             result = select(dimension.equals(number), coordinate.to(Scalar.INT64), result)
@@ -54,7 +55,7 @@ def _unique(call: Call, builder: Builder) -> tuple[BoundedValue, ...]:
     kind = Scalar.of(call.operand("indices").type.dtype)
 
     def element(at: Expression) -> Expression:
-        return load(source, (clamp(load(found, (at + count,)).to(Scalar.INDEX), 0, max(0, count - 1)),))
+        return load(source, (clamp(load(found, (at + count,)).to(Scalar.INDEX), 0, larger(count - 1, 0)),))
 
     limit = Limit(dimension=0, bound=count, count=_number(builder, found, 2 * count))
     numbers = builder.compute((count,), lambda at: load(found, (at,)).to(kind))

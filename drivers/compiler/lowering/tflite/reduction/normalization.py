@@ -4,10 +4,10 @@ from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import Expression, clamp, constant, load, maximum, minimum, select
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.compiler.lowering.arithmetic.gemmlowp import bit_length
 from neurald.drivers.compiler.lowering.arithmetic.quantized import fixed_point, saturate
 from neurald.drivers.compiler.lowering.machinery.reduced_axes import first_along
 from neurald.drivers.compiler.lowering.reduction.normalization import lower_l2, sums_of_squares
-from neurald.drivers.compiler.lowering.tflite.reduction.softmax import bit_length
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import OperandType

@@ -13,11 +13,12 @@ from neurald.drivers.compiler.ir.expression import (
     clamp,
     constant,
     index,
+    length,
     load,
     maximum,
     minimum,
 )
-from neurald.drivers.compiler.ir.extents.extent import Extent
+from neurald.drivers.compiler.ir.extents.extent import Extent, estimate
 from neurald.drivers.compiler.ir.graph import delinearize, linearize
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -34,6 +35,7 @@ from neurald.drivers.compiler.lowering.machinery.reduced_axes import (
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
 from neurald.drivers.compiler.lowering.movement.indexing import output_shapes
 from neurald.drivers.compiler.lowering.reduction.reduction import lower_mean
+from neurald.hal.model.graph import Operand
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.operations.arithmetic.quantized import quantized_limits
@@ -118,7 +120,7 @@ def _sum(call: Call, builder: Builder) -> tuple[Value, ...]:
     count = count_along(source.shape, axes)
     # TFLite sums in 32 bits.
     may_saturate = isinstance(count, Extent) or count * max(map(abs, quantized_limits(operand))) > _INT32[1]
-    scale, bias = (float(number) for number in sum_scaling(count, operand, output))
+    scale, bias = _sum_scaling(count, operand, output)
     low, high = (limit - output.zero_point for limit in quantized_limits(output))
 
     def requantized(total: Expression) -> Expression:
@@ -138,6 +140,16 @@ def _sum(call: Call, builder: Builder) -> tuple[Value, ...]:
             shape=output_shapes(call)[0],
         ),
     )
+
+
+def _sum_scaling(count: int, operand: Operand, output: Operand) -> tuple[float, float | Expression]:
+    """Returns `sum_scaling`, whose offset is an expression if the number of values is not known."""
+    if not isinstance(count, Extent) or not operand.zero_point:
+        scale, bias = sum_scaling(estimate(count), operand, output)
+        return float(scale), float(bias)
+    scale, each = sum_scaling(1, operand, output)
+    largest = float(np.finfo(np.float32).max)
+    return float(scale), clamp(length(count, Scalar.FLOAT32) * float(each), -largest, largest)
 
 
 def _product(call: Call, builder: Builder) -> tuple[Value, ...]:

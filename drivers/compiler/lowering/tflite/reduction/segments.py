@@ -14,7 +14,7 @@ from neurald.drivers.compiler.ir.expression import (
     reduce,
     select,
 )
-from neurald.drivers.compiler.ir.extents.extent import Extent
+from neurald.drivers.compiler.ir.extents.extent import Extent, larger
 from neurald.drivers.compiler.ir.op import ReductionOp, reduction_identity
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
@@ -116,7 +116,7 @@ def _sum_of_segments(call: Call, builder: Builder) -> Sequence[BoundedValue]:
         return [(is_next & (own >= 0), message)]
 
     numbers = builder.compute((count,), lambda at: load(segments, (at,)), requirements)
-    last = index(max(0, count - 1))
+    last = index(larger(count - 1, 0))
     rows = (
         builder.compute((), lambda: load(numbers, (last,)) + 1)
         if count

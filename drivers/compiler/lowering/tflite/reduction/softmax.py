@@ -3,10 +3,11 @@
 import numpy as np
 
 from neurald.drivers.compiler.ir.builder import Builder
-from neurald.drivers.compiler.ir.expression import Expression, clamp, constant, load, select
+from neurald.drivers.compiler.ir.expression import Expression, clamp, constant, load
 from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.compiler.lowering.arithmetic.gemmlowp import bit_length
 from neurald.drivers.compiler.lowering.arithmetic.quantized import rescale
 from neurald.drivers.compiler.lowering.machinery.reduced_axes import first_along, reduce_dimensions
 from neurald.drivers.compiler.lowering.reduction.softmax import lower_log_softmax, lower_softmax
@@ -22,16 +23,6 @@ from neurald.hal.operations.tflite.reduction.softmax import (
 )
 
 _LIMITS = np.iinfo(np.int16)
-
-
-def bit_length(value: Expression) -> Expression:
-    """Returns the bit length of an INT64 in [0, 2^32), as INT64."""
-    bits: Expression = constant(0, Scalar.INT64)
-    for step in (16, 8, 4, 2, 1):
-        is_longer = value >= 1 << step
-        bits = bits + select(is_longer, constant(step, Scalar.INT64), 0)
-        value = select(is_longer, value >> step, value)
-    return bits + value
 
 
 def _softmax(call: Call, builder: Builder) -> tuple[Value, ...]:

@@ -75,9 +75,14 @@ class ElementPacking(Struct, frozen=True, kw_only=True):
         to = address(code, target, str(offset * self.packed_bytes))
         code.effect(f"store {whole.type(element)} {value}, ptr {to}, align {self.scheme.element_bytes}")
 
-    def copy_all(self, code: Instructions, source: str, target: str, count: str) -> None:
-        """Copies `count` elements, at least `lanes`, without reading or writing beyond them."""
-        code.call(_copying(self), source, target, count)
+    def copy_all(
+        self, code: Instructions, source: str, target: str, count: str, *, may_be_short: bool = False
+    ) -> None:
+        """Copies `count` elements without reading or writing beyond them.
+
+        There are at least `lanes` of them, unless `may_be_short` is True.
+        """
+        code.call(_copying(self, may_be_short), source, target, count)
 
     def _converted(self, v: Vector, value: str) -> str:
         """Converts stored values to the scheme's form."""
@@ -101,7 +106,13 @@ class ElementPacking(Struct, frozen=True, kw_only=True):
         code.call(_filling(self.scheme.target.vector_bytes), target, value, str(vectors))
 
     def pack_rows(
-        self, code: Instructions, pointers: tuple[str, str, str], rows: tuple[str, str], sizes: Sequence[int]
+        self,
+        code: Instructions,
+        pointers: tuple[str, str, str],
+        rows: tuple[str, str],
+        sizes: Sequence[int],
+        *,
+        may_be_short: bool = False,
     ) -> None:
         """Packs rows of an image with padding beside them; rows above and below consist of padding.
 
@@ -111,17 +122,18 @@ class ElementPacking(Struct, frozen=True, kw_only=True):
                 of padding, aligned to its size.
             rows: the first one, and the one after the last; may be empty.
             sizes: number of rows of the image; bytes of an image row, of a packed row, and of the
-                padding before it; elements per row, at least `lanes`; vectors of padding before,
-                after, and instead of a row.
+                padding before it; elements per row; vectors of padding before, after, and instead
+                of a row.
+            may_be_short: whether a row may have fewer elements than `lanes`.
         """
-        code.call(_row_packing(self), *pointers, *rows, *(str(each) for each in sizes))
+        code.call(_row_packing(self, may_be_short), *pointers, *rows, *(str(each) for each in sizes))
 
 
 @cache
-def _copying(packing: ElementPacking) -> Subroutine:
+def _copying(packing: ElementPacking, may_be_short: bool) -> Subroutine:
     names = [name for _, name in _COPY_PARAMETERS]
     code = Instructions(names)
-    _write_copy(code, packing, *names)
+    _write_copy(code, packing, *names, may_be_short=may_be_short)
     return subroutine_of(code, _COPY_PARAMETERS)
 
 
@@ -134,7 +146,7 @@ def _filling(size: int) -> Subroutine:
 
 
 @cache
-def _row_packing(packing: ElementPacking) -> Subroutine:
+def _row_packing(packing: ElementPacking, may_be_short: bool) -> Subroutine:
     names = [name for _, name in _ROWS_PARAMETERS]
     source, target, value, first, last, height, row, packed_row, before, count, *vectors = names
     code, size = Instructions(names), packing.scheme.target.vector_bytes
@@ -150,13 +162,15 @@ def _row_packing(packing: ElementPacking) -> Subroutine:
         with code.when(is_inside):
             begin = address(code, source, v.binary("mul", "i64", loop.index, row))
             inner = address(code, packed, before)
-            _write_copy(code, packing, begin, inner, count)
+            _write_copy(code, packing, begin, inner, count, may_be_short=may_be_short)
             end = address(code, inner, multiple(code, count, packing.packed_bytes))
             _write_fill(code, end, padding, size, vectors[1])
     return subroutine_of(code, _ROWS_PARAMETERS)
 
 
-def _write_copy(code: Instructions, packing: ElementPacking, source: str, target: str, count: str) -> None:
+def _write_copy(
+    code: Instructions, packing: ElementPacking, source: str, target: str, count: str, *, may_be_short: bool
+) -> None:
     """See `ElementPacking.copy_all`."""
     v, lanes = Vector(code, packing.scheme.target, 1), packing.lanes
     unrolled = lanes * UNROLLED
@@ -169,6 +183,16 @@ def _write_copy(code: Instructions, packing: ElementPacking, source: str, target
         for each in range(vectors):
             packing.copy(code, first, to, each * lanes, lanes)
 
+    if may_be_short:
+        is_short = v.compare("slt", "i64", count, str(lanes))
+        single = v.select(is_short, "i64", count, "0")
+        with code.loop("0", single, may_be_empty=True) as loop:
+            first = address(code, source, multiple(code, loop.index, packing.type.size_bytes))
+            to = address(code, target, multiple(code, loop.index, packing.packed_bytes))
+            packing.copy(code, first, to, 0, 1)
+        with code.when(v.binary("xor", "i1", is_short, "true")):
+            _write_copy(code, packing, source, target, count, may_be_short=False)
+        return
     done = code.value(f"and i64 {count}, {-unrolled}")
     with code.loop("0", done, step=unrolled, may_be_empty=True) as loop:
         copy(loop.index, UNROLLED)

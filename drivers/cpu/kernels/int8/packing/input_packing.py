@@ -1,6 +1,6 @@
 """Packs the inputs of a block of output rows into scratch memory, with padding around the image."""
 
-from neurald.drivers.compiler.ir.extents.extent import Extent
+from neurald.drivers.compiler.ir.extents.extent import Extent, may_change
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.common.addressing import address, multiple
@@ -56,9 +56,11 @@ class InputPacker:
         first = v.binary("add", "i64", multiple(code, image, layout.rows.length), begin)
         count = v.binary("sub", "i64", end, begin)
         source = multiple(code, first, row)
-        if row >= self._packing.lanes:
+        is_short = may_change(row)
+        if is_short or row >= self._packing.lanes:
             begin = address(code, self._source, multiple(code, source, layout.type.size_bytes))
-            self._packing.copy_all(code, begin, "%scratch", multiple(code, count, row))
+            elements = multiple(code, count, row)
+            self._packing.copy_all(code, begin, "%scratch", elements, may_be_short=is_short)
             return
         rest = v.binary("urem", "i64", count, str(unit)) if unit > 1 else "0"
         whole = v.binary("sub", "i64", count, rest)
@@ -98,7 +100,9 @@ class InputPacker:
         left = columns.padding_before * layout.pixel_elements
         right = left + columns.length * layout.pixel_elements
         count = columns.length * layout.channels
-        if layout.pixel_elements == layout.channels * layout.repeat and count >= self._packing.lanes:
+        is_short = may_change(count)
+        is_whole = layout.pixel_elements == layout.channels * layout.repeat
+        if is_whole and (is_short or count >= self._packing.lanes):
             row = count * layout.type.size_bytes
             source = address(code, self._source, multiple(code, image, side.length * row))
             vectors = (
@@ -110,6 +114,7 @@ class InputPacker:
                 (source, "%scratch", self._padding),
                 (start, stop),
                 (side.length, row, layout.row_bytes, before, count, *vectors),
+                may_be_short=is_short,
             )
             return
         with code.loop(start, stop, may_be_empty=True) as loop:
@@ -161,8 +166,9 @@ class InputPacker:
         code, packing, lanes = self._code, self._packing, self._packing.lanes
         begin = address(code, self._source, multiple(code, source, packing.type.size_bytes))
         target = address(code, "%scratch", multiple(code, offset, self._scheme.element_bytes))
-        if count > lanes * UNROLLED:
-            packing.copy_all(code, begin, target, str(count))
+        is_short = may_change(count)
+        if is_short or count > lanes * UNROLLED:
+            packing.copy_all(code, begin, target, str(count), may_be_short=is_short)
             return
         done = 0
         while done < count:
