@@ -117,8 +117,7 @@ $HAND_ON
           const ${T}4 four = $FOUR; \
           *(__local ${T}2 *)to = four.lo; \
           *(__local ${T}2 *)(to + 8 * $SLAB_PITCH) = four.hi; \
-        } \
-        ${KERNEL}_meet();
+        }
 $BEGIN_MOMENTS
 $STORE_ALL
 $STORING
@@ -131,10 +130,31 @@ $STORING
 #undef NEURALD_TILE
 }
 
+//: [storing_part]
+//: Stores one of the parts of a tile.
+      NEURALD_KEEP($BLOCK, $FIRST)
+      NEURALD_PART($BLOCK, $BEHIND)
+
+//: [storing_loop]
+//: Stores all parts of a tile in a loop. Accumulators are registers, so that each part keeps its own
+//: by instructions of its own.
+#pragma unroll 1
+      for (int part = 0; part < $SLABS; ++part) {
+        const int block = part / ($BN / $SLAB), behind = part % ($BN / $SLAB) * $SLAB;
+        switch (part) {
+$KEEPING
+        }
+        NEURALD_PART(block, behind)
+      }
+
+//: [keeping_part]
+//: Keeps the accumulators of one part.
+          case $PART: NEURALD_KEEP($BLOCK, $FIRST) break;
+
 //: [store_each]
 //: Stores a part vector by vector.
-#define NEURALD_PART(block, first, behind) { \
-        NEURALD_KEEP(block, first) \
+#define NEURALD_PART(block, behind) { \
+        ${KERNEL}_meet(); \
         _Pragma("unroll") for (int i = 0; i < $SLAB / 8; ++i) { \
           NEURALD_PLACE(block, behind) \
           const ${T}4 sum = *(__local const ${T}4 *)(slab + slab_row * $SLAB_PITCH + slab_column); \
@@ -146,8 +166,8 @@ $STORING
 //: [store_together]
 //: Computes several vectors of a part before it stores them, so that their loads are under way
 //: together.
-#define NEURALD_PART(block, first, behind) { \
-        NEURALD_KEEP(block, first) \
+#define NEURALD_PART(block, behind) { \
+        ${KERNEL}_meet(); \
         _Pragma("unroll") for (int some = 0; some < $SLAB / 8; some += $UNROLLED) { \
           $VALUE found[$UNROLLED]; \
           _Pragma("unroll") for (int i = some; i < some + $UNROLLED; ++i) { \

@@ -64,6 +64,9 @@ _MAX_SCRATCH_BYTES = 226 * 1024
 MAX_CANDIDATES = 6
 #: Numbers of tiles that share a depth, and the least number of steps of each.
 _SPLITS, _MIN_STEPS = (1, 2, 3, 4, 6), 4
+#: Number of steps from which on a tile is stored in a loop: its code is shorter, so it is built
+#: sooner, but takes longer.
+_MIN_LOOP_STEPS = 8
 #: Templates for values of columns, for elements that are loaded ahead, for results that need
 #: numbers of each row, and for moments of rows.
 _COLUMN_TEMPLATES = ("copy_columns", "await_columns")
@@ -348,7 +351,7 @@ def _source(
         "OPERANDS": _operands(product, tiling),
         "RUNNING": _TEMPLATES["running_remainders" if has_remainders else "running"],
         "RUN": _TEMPLATES["run_remainders" if has_remainders else "run"],
-        "STORING": _statements(tiling),
+        "STORING": _storing(tiling, is_loop=steps >= _MIN_LOOP_STEPS),
         "FETCH_NUMBERS": "".join(
             fill(_TEMPLATES["fetch_number"], PART=part) for part in "xyzw"[: stored.row_numbers]
         ),
@@ -423,15 +426,26 @@ def _copied_columns(tiling: PipelineTiling, reads: EpilogueReads) -> tuple[Mappi
     return places, size
 
 
-def _statements(tiling: PipelineTiling) -> str:
-    """Returns the calls of a macro that stores a tile.
+def _storing(tiling: PipelineTiling, *, is_loop: bool) -> str:
+    """Returns the statements that store all parts of a tile.
 
-    Compilers do not unroll a loop of this size.
+    Compilers do not unroll a loop of this size, so each part has statements where there is none.
     """
-    return "\n".join(
-        f"      NEURALD_PART({block}, {first // 2}, {first})"
-        for block in range(tiling.blocks)
-        for first in range(0, tiling.columns, tiling.slab)
+    across = tiling.columns // tiling.slab
+    parts = [
+        {
+            "PART": part,
+            "BLOCK": part // across,
+            "FIRST": part % across * tiling.slab // 2,
+            "BEHIND": part % across * tiling.slab,
+        }
+        for part in range(tiling.blocks * across)
+    ]
+    if not is_loop:
+        return "".join(fill(_TEMPLATES["storing_part"], **part) for part in parts)
+    keeping = "".join(fill(_TEMPLATES["keeping_part"], **part) for part in parts)
+    return fill(
+        _TEMPLATES["storing_loop"], SLABS=len(parts), KEEPING=keeping, SLAB=tiling.slab, BN=tiling.columns
     )
 
 

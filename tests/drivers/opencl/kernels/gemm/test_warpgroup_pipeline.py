@@ -79,6 +79,12 @@ def run(source: Source, case: Case) -> tuple[np.ndarray, int]:
         return Bench(FACTS.handle).run(source, case.arrays)
 
 
+@pytest.fixture(params=[0, 1 << 30], ids=["loop", "parts"])
+def steps_of_loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stores tiles of any depth in a loop, or part by part."""
+    monkeypatch.setattr(warpgroup_pipeline, "_MIN_LOOP_STEPS", request.param)
+
+
 def random_case(kind: Scalar, form: str, seed: int) -> Case:
     """Returns the first case from a seed on that has candidates."""
     while True:
@@ -125,6 +131,7 @@ def test_convolutions_without_windows(kind: Scalar) -> None:
         assert status == 0
 
 
+@pytest.mark.usefixtures("steps_of_loops")
 @pytest.mark.parametrize("tiling", one_in(3, range(_TILINGS)))
 def test_groups_compute_several_tiles(tiling: int) -> None:
     """On a GPU, each place in local memory is used many times."""
@@ -149,6 +156,7 @@ def test_groups_compute_several_tiles(tiling: int) -> None:
     assert status == 0
 
 
+@pytest.mark.usefixtures("steps_of_loops")
 @pytest.mark.parametrize("tiling", one_in(2, range(_TILINGS)))
 def test_values_that_are_copied_and_loaded_ahead(tiling: int) -> None:
     """Values of columns, of which the last chunk is shorter, and elements of a matrix."""
@@ -202,6 +210,7 @@ def test_numbers_that_must_not_be_rounded_are_split(batches: int, tiling: int) -
     np.testing.assert_allclose(result, expected, rtol=4e-6, atol=1e-4, err_msg=source.label)
 
 
+@pytest.mark.usefixtures("steps_of_loops")
 @pytest.mark.skipif(
     FACTS is None or not has_warpgroup_instruction(),
     reason="warps wait for no others, which C cannot stand for",
@@ -231,6 +240,7 @@ def test_groups_share_the_depth(split: int) -> None:
         assert status == 0
 
 
+@pytest.mark.usefixtures("steps_of_loops")
 @pytest.mark.parametrize("tiling", one_in(3, range(_TILINGS)))
 def test_moments_of_rows(tiling: int) -> None:
     """They are those of the product that the same kernel stores."""
@@ -250,6 +260,7 @@ def test_moments_of_rows(tiling: int) -> None:
     )
 
 
+@pytest.mark.usefixtures("steps_of_loops")
 @pytest.mark.parametrize("tiling", one_in(3, range(_TILINGS)))
 @pytest.mark.parametrize("is_added", [False, True])
 def test_results_that_need_numbers_of_rows(is_added: bool, tiling: int) -> None:
