@@ -24,9 +24,10 @@ from neurald.drivers.compiler.frontend.variants.open_dimensions import (
 from neurald.drivers.compiler.ir.extents.scope import ExtentScope
 from neurald.drivers.compiler.ir.string_references import StringConstants, is_string
 from neurald.drivers.compiler.ir.value import Shape
-from neurald.drivers.cpu.compiler import Compiled, KernelFailed, compile_model
+from neurald.drivers.cpu.compiler import Compiled, compile_model
 from neurald.drivers.cpu.constant_folding import ConstantFolding
 from neurald.drivers.cpu.data_dependent.bounded_model import on_references, whole_model
+from neurald.drivers.cpu.kernel_names import KernelFailed
 from neurald.drivers.cpu.kernels.select import generate
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.native.objects.compile_helper import CompileHelper, process_count

@@ -17,11 +17,12 @@ from neurald.drivers.compiler.ir.value import Shape
 from neurald.drivers.compiler.memory.buffer_assignment import BufferAssignment, assign_buffers
 from neurald.drivers.compiler.memory.buffer_location import Base
 from neurald.drivers.compiler.memory.open_numbering import OpenNumbering
+from neurald.drivers.opencl.assembly import ALIGNMENT
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.program_text import KernelTexts, kernel_name
 from neurald.drivers.opencl.codegen.render import render
 from neurald.drivers.opencl.codegen.run_time_extents import reads_extents
-from neurald.drivers.opencl.compiler import ALIGNMENT, fused_graph, joined, lowered_graph
+from neurald.drivers.opencl.compiler import fused_graph, joined, lowered_graph
 from neurald.drivers.opencl.kernels.equal_kernels import EqualKernels
 from neurald.drivers.opencl.kernels.kernel_set import KernelSet
 from neurald.drivers.opencl.kernels.select import candidates

@@ -9,9 +9,9 @@ import msgspec
 import numpy as np
 
 from neurald.drivers.compiler.memory.buffer_location import Base, BufferLocation
+from neurald.drivers.opencl.assembly import ALIGNMENT, phase_of
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.program_text import kernel_name, program_text
-from neurald.drivers.opencl.compiler import phase_of
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.runtime.executable import KernelCall, image_uses
@@ -33,9 +33,8 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
-_ALIGNMENT = 256
 #: Offset of a measured source's workspace: behind its status word.
-_WORKSPACE = _ALIGNMENT
+_WORKSPACE = ALIGNMENT
 #: Number of measured runs after a warm-up run; the median counts.
 _RUNS = 5
 #: Number of repetitions of a measured phase.
@@ -199,8 +198,8 @@ def _layout(source: Source) -> tuple[tuple[BufferLocation, ...], int]:
 
     Returns them and the end.
     """
-    locations, end = [], _WORKSPACE + -(-source.workspace_bytes // _ALIGNMENT) * _ALIGNMENT
+    locations, end = [], _WORKSPACE + -(-source.workspace_bytes // ALIGNMENT) * ALIGNMENT
     for value in source.arguments:
         locations.append(BufferLocation(Base.ARENA, end))
-        end += -(-max(1, value.size_bytes) // _ALIGNMENT) * _ALIGNMENT
+        end += -(-max(1, value.size_bytes) // ALIGNMENT) * ALIGNMENT
     return tuple(locations), end

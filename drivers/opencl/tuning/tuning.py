@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from neurald.drivers.opencl.assembly import Compiled
 from neurald.drivers.opencl.codegen.kernel_source import Source
-from neurald.drivers.opencl.compiler import Compiled
 from neurald.drivers.opencl.kernels.fused.chains import KernelChain
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.discovery import DeviceContext

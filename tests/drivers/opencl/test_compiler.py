@@ -7,7 +7,8 @@ from support.sweeps import sweep
 
 import neurald as nd
 from neurald.drivers.compiler.memory.buffer_location import Base
-from neurald.drivers.opencl.compiler import ALIGNMENT, Compiled, compile_model
+from neurald.drivers.opencl.assembly import ALIGNMENT, Compiled
+from neurald.drivers.opencl.compiler import compile_model
 from neurald.drivers.opencl.device import OpenClDevice
 from neurald.drivers.opencl.platform.device_facts import DeviceKind
 from neurald.drivers.opencl.platform.discovery import DeviceContext

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from unittest.mock import patch
 
 from neurald.drivers.compiler.memory.buffer_location import Base
-from neurald.drivers.opencl import compiler
+from neurald.drivers.opencl import assembly
+from neurald.drivers.opencl.assembly import Compiled
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.program_text import program_text
-from neurald.drivers.opencl.compiler import Compiled
 from neurald.drivers.opencl.device import OpenClDevice
 from neurald.drivers.opencl.runtime.executable import Executable
 from neurald.drivers.opencl.runtime.program import BuiltProgram
@@ -61,7 +61,7 @@ class BatchingDevice(OpenClDevice):
             return ""
 
         try:
-            with patch.object(compiler, "program_text", recorded):
+            with patch.object(assembly, "program_text", recorded):
                 for model in models:
                     try:
                         self.prepare_model(model, PrepareOptions())

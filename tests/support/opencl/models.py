@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 import neurald as nd
-from neurald.drivers.opencl.compiler import Compiled
+from neurald.drivers.opencl.assembly import Compiled
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
 from neurald.drivers.opencl.runtime.constants import DeviceConstants

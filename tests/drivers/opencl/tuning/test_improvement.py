@@ -12,7 +12,7 @@ from support.opencl.trials import as_gpu
 from support.waiting import wait_until
 
 import neurald as nd
-from neurald.drivers.opencl import compiler
+from neurald.drivers.opencl import assembly, compiler
 from neurald.drivers.opencl.artifact import read_artifact
 from neurald.drivers.opencl.compiler import compile_model
 from neurald.drivers.opencl.device import OpenClDevice
@@ -43,7 +43,8 @@ def chain() -> Model:
 @pytest.fixture
 def device(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> OpenClDevice:
     """A device of one compute unit, for which a persistent kernel is known to be fastest."""
-    monkeypatch.setattr(compiler, "is_supported", lambda facts: True)
+    for module in (assembly, compiler):
+        monkeypatch.setattr(module, "is_supported", lambda facts: True)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
     facts = as_gpu(opencl).facts
     step = compile_model(
