@@ -13,6 +13,7 @@ from neurald.hal.records import replace
 from neurald.runtime.tflite.file.options import Options
 from neurald.runtime.tflite.file.schema import Operator
 from neurald.runtime.tflite.file.schema_enums import BuiltinOperator
+from neurald.runtime.tflite.graph.loop_dimensions import LoopDimensions
 from neurald.runtime.tflite.graph.operands import UnsupportedFeature, common_dimensions
 from neurald.runtime.tflite.graph.state import CallArguments, Effects, VariableKey, merge_effects
 from neurald.runtime.tflite.graph.subgraph_builder import SubgraphBuilder
@@ -79,6 +80,16 @@ class Caller:
     def dimensions(self) -> list[Dimensions]:
         """Returns the dimensions of `inputs()`."""
         return [self._graph.operand(index).dimensions for index in self.inputs()]
+
+    def loop_dimensions(self, body: int) -> list[Dimensions]:
+        """Returns the dimensions of `inputs()`, with 0 for lengths that a body never infers."""
+        dimensions, source = self.dimensions(), self._graph.importer.subgraph(body)
+        if len(self._values) == len(source.inputs) == len(source.outputs):
+            values = [place for place, index in enumerate(self._values) if index is not None]
+            inputs, outputs = ([each[place] for place in values] for each in (source.inputs, source.outputs))
+            loops = LoopDimensions(self._graph.importer.subgraph)
+            dimensions[: len(values)] = loops.widened(source, inputs, outputs, dimensions[: len(values)])
+        return dimensions
 
     def outputs(self, handles: Sequence[VariableKey | None], dimensions: Sequence[Dimensions]) -> list[int]:
         """Creates the operands for the operation's results; assigned variables come last.
@@ -152,7 +163,7 @@ def while_(graph: SubgraphBuilder, operator: Operator, options: Options) -> None
     """Legalizes WHILE: runs a subgraph as long as another one returns true.
 
     Shapes of values may change between iterations: the graphs are converted for dimensions that
-    cover all of them.
+    cover all of them. Most that do are known to before the body is converted.
     """
     importer, handles = graph.importer, handles_of(graph, operator, 0)
     condition, body = options["cond_subgraph"], options["body_subgraph"]
@@ -162,7 +173,7 @@ def while_(graph: SubgraphBuilder, operator: Operator, options: Options) -> None
     if effects[1].outputs != handles:
         raise UnsupportedFeature(f"subgraph {body}, its body, returns other handles than it receives")
     caller = Caller(graph, operator, merge_effects(effects), 0)
-    given = caller.dimensions()
+    given = caller.loop_dimensions(body)
     carried = sum(key is None for key in handles) + len(caller.assigned)
     while True:
         again = caller.call(body, caller.assigned, given)
