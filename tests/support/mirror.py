@@ -49,6 +49,8 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/cpu/kernel_names.py": "tests/drivers/cpu/test_compiled_models.py",
     "drivers/opencl/assembly.py": "tests/drivers/opencl/test_compiler.py",
     "drivers/opencl/reserved_values.py": "tests/drivers/opencl/test_compiler.py",
+    "drivers/compiler/analysis/expression_evaluator.py": "tests/drivers/compiler/analysis/test_interpreter.py",
+    "drivers/opencl/runtime/native_loop_module.py": "tests/drivers/opencl/runtime/test_native_loop.py",
     "drivers/cpu/in_process.py": "tests/drivers/cpu/test_compiled_models.py",
     "drivers/cpu/loading.py": "tests/drivers/cpu/test_device.py",
     "drivers/cpu/open_artifact.py": "tests/drivers/cpu/test_open_model.py",

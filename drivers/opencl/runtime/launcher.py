@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.errors import SUCCESS
 from neurald.drivers.opencl.runtime.native_kernel import NativeKernel
-from neurald.drivers.opencl.runtime.native_loop import KERNEL, READ, WRITE, EncodedCommand, native_loop
+from neurald.drivers.opencl.runtime.native_loop import EncodedCommand, native_loop
+from neurald.drivers.opencl.runtime.native_loop_module import KERNEL, READ, WRITE
 from neurald.drivers.opencl.runtime.portions import PORTION_S, Portions
 from neurald.hal.lazy_numpy import Array, np
 

@@ -30,12 +30,8 @@ from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.errors import SUCCESS
 from neurald.drivers.opencl.platform.pinned_memory import MIN_PINNED_BYTES, PinnedAddress
 from neurald.drivers.opencl.runtime.launcher import CommandList, HostTransfer
-from neurald.drivers.opencl.runtime.native_loop import (
-    WRITTEN_ALIGNMENT,
-    native_copy,
-    native_pieces,
-    native_write,
-)
+from neurald.drivers.opencl.runtime.native_loop import native_copy, native_pieces, native_write
+from neurald.drivers.opencl.runtime.native_loop_module import WRITTEN_ALIGNMENT
 from neurald.hal.accounting.account import Reservation, reserve
 from neurald.hal.errors import OutOfMemory, ResourceExhaustedPersistent, ResourceExhaustedTransient
 from neurald.hal.process.workers import WorkerThreads

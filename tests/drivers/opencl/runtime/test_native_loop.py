@@ -8,6 +8,7 @@ from support.sweeps import sweep
 
 from neurald.drivers.opencl.runtime import native_loop
 from neurald.drivers.opencl.runtime.native_loop import EncodedArgument, EncodedCommand
+from neurald.drivers.opencl.runtime.native_loop_module import WRITTEN_ALIGNMENT
 from neurald.hal.memory.private_memory import aligned_zeros
 
 
@@ -131,8 +132,8 @@ def test_the_loop_ends_at_a_failure() -> None:
 def test_exactly_the_given_bytes_are_copied(size: int) -> None:
     source = np.arange(size + 8, dtype=np.uint8)
     for copy in (native_loop.native_copy(), native_loop.native_write()):
-        for start in (3, native_loop.WRITTEN_ALIGNMENT):
-            target = aligned_zeros(size + 2 * native_loop.WRITTEN_ALIGNMENT)
+        for start in (3, WRITTEN_ALIGNMENT):
+            target = aligned_zeros(size + 2 * WRITTEN_ALIGNMENT)
             target[:] = 255
             copy(target.ctypes.data + start, source.ctypes.data + 5, size)
             np.testing.assert_array_equal(target[start : start + size], source[5 : 5 + size])
