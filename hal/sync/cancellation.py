@@ -90,6 +90,15 @@ class Cancellation:
         finally:
             self.forget(callback)
 
+    def wait(self, timeout_s: float) -> bool:
+        """Waits for a time, or until the execution is cancelled; returns whether it is."""
+        # Not an event: whoever cancels may have interrupted a thread that holds the event's lock.
+        cancelled = threading.Lock()
+        cancelled.acquire()
+        with self.calling(cancelled.release):
+            cancelled.acquire(timeout=min(max(0.0, timeout_s), threading.TIMEOUT_MAX))
+        return self._is_cancelled
+
     def require_not_cancelled(self, where: str) -> None:
         """Raises Cancelled if it is cancelled; the message says `where` that was noticed."""
         if self.is_cancelled:

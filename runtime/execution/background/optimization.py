@@ -53,13 +53,33 @@ _MAX_DELAY_S: Final = 1.0
 _LONG_S: Final = 1.0
 
 
+class _Urgency:
+    """A signal for threads, which finalizers may give; an event has a lock that they may hold."""
+
+    def __init__(self) -> None:
+        self._given = threading.Lock()
+        self._given.acquire()
+
+    def tell(self) -> None:
+        """Gives the signal."""
+        with contextlib.suppress(RuntimeError):  # it is given
+            self._given.release()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Waits for the signal; returns whether it is given."""
+        is_given = self._given.acquire(timeout=timeout_s)
+        if is_given:
+            self.tell()
+        return is_given
+
+
 class _Goal(Struct, frozen=True, kw_only=True):
     """The step that a piece of work has to prepare; it keeps no compilation alive.
 
     Attributes:
         first_tier: the first tier of the step, if executions bind it and it is of the step's own
             device.
-        is_urgent: the event that is set when the work is no longer to wait for the first calls.
+        urgency: the signal that the work is no longer to wait for the first calls.
     """
 
     step: int
@@ -68,7 +88,7 @@ class _Goal(Struct, frozen=True, kw_only=True):
     model: Model
     preparer: Preparer
     first_tier: weakref.ref[PreparedModel] | None
-    is_urgent: threading.Event
+    urgency: "_Urgency"
 
 
 class _StepProgress:
@@ -121,7 +141,7 @@ class Optimization:
         self._resuming = forkable_lock()
         # Created when the work begins, which is never where all code is in the cache.
         self._changed: threading.Condition
-        self._is_urgent: threading.Event
+        self._urgency: _Urgency
         first = [step for step in self._steps if step.is_first_tier]
         if first:
             # For shapes that only executions know, there is nothing to compile before the first.
@@ -139,7 +159,7 @@ class Optimization:
             if self._process == os.getpid():
                 return
             self._changed = threading.Condition()
-            self._is_urgent = threading.Event()
+            self._urgency = _Urgency()
             self._works.clear()
             self._process = os.getpid()
         for number, step in enumerate(self._steps):
@@ -154,7 +174,7 @@ class Optimization:
             model=step.model,
             preparer=self.preparer,
             first_tier=_bound_by_executions(step),
-            is_urgent=self._is_urgent,
+            urgency=self._urgency,
         )
         reference = weakref.ref(self)
         unfinished.begin(goal)
@@ -256,7 +276,7 @@ class Optimization:
             True if every step runs optimised code.
         """
         self.resume()
-        self._is_urgent.set()
+        self._urgency.tell()
         end_s = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
             with self._changed:
@@ -315,9 +335,9 @@ def _prepare(reference: "weakref.ref[Optimization]", goal: _Goal, cancellation: 
 def _await_turn(goal: _Goal, cancellation: Cancellation) -> None:
     """Waits until the application has had time for its first calls."""
     end_s = time.monotonic() + _MAX_DELAY_S
-    with turns.waiting(), cancellation.calling(goal.is_urgent.set):
+    with turns.waiting(), cancellation.calling(goal.urgency.tell):
         while (left_s := min(PREPARING.left_s(_FIRST_CALLS_S), end_s - time.monotonic())) > 0:
-            if goal.is_urgent.wait(left_s):
+            if goal.urgency.wait(left_s):
                 break
 
 
@@ -346,14 +366,12 @@ def _improve(reference: "weakref.ref[Optimization]", goal: _Goal, cancellation: 
     found = reference()
     if found is None:
         return
-    is_ready = threading.Event()
-    cancellation.call_on_cancel(is_ready.set)
     recovering = found.recovery.step(found.step(goal.step))
     del found
     end_s = time.monotonic() + _LONG_S
     while recovering.has_first_tier and time.monotonic() < end_s:
         with turns.waiting():
-            if is_ready.wait(_LONG_S / 10):
+            if cancellation.wait(_LONG_S / 10):
                 return
     if recovering.has_first_tier:
         preparer = goal.preparer.in_background(cancellation)

@@ -3,7 +3,6 @@
 All of it is imported before anything fails: without descriptors or memory no module can be.
 """
 
-import threading
 from collections.abc import Callable
 from typing import Final, TypeVar
 
@@ -97,7 +96,5 @@ def tried_again(prepare: Callable[[], _T], cancellation: Cancellation) -> _T:
 
 def _is_cancelled_within(cancellation: Cancellation, pause_s: float) -> bool:
     """Waits for a time; returns early, and True, if the work is cancelled."""
-    is_over = threading.Event()
-    with turns.waiting(), cancellation.calling(is_over.set):
-        is_over.wait(pause_s)
-    return cancellation.is_cancelled
+    with turns.waiting():
+        return cancellation.wait(pause_s)

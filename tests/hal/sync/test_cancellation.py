@@ -104,3 +104,24 @@ def test_a_cancelled_wait_says_what_it_waited_for() -> None:
     cancellation.cancel()
     with pytest.raises(Cancelled, match="while it waited for a test"):
         next_wait_s(None, cancellation, "while it waited for a test")
+
+
+@pytest.mark.timeout(60)
+def test_threads_wait_for_a_cancellation() -> None:
+    cancellation = Cancellation()
+    assert not cancellation.wait(0.0)
+    assert not cancellation.wait(-1.0)
+    assert cancellation.is_unused
+    found: list[bool] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(cancellation.wait(float("inf")))) for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    while len(cancellation._callbacks) < 3:
+        time.sleep(1e-3)
+    cancellation.cancel()
+    for thread in threads:
+        thread.join()
+    assert found == [True] * 3
+    assert cancellation.wait(0.0)
