@@ -80,7 +80,8 @@ def _fault_of(error: httptools.HttpParserError) -> _HeadFault:
     """Returns why the parser does not go on."""
     cause = error.__context__ if isinstance(error, httptools.HttpParserCallbackError) else error
     if isinstance(cause, _HeadFault):
-        return cause
+        # The connection keeps it, and its frames have what has arrived.
+        return cause.with_traceback(None)
     # Other callbacks fail at the target: uvicorn wants a path of ASCII.
     reason = quoted(str(cause)) if isinstance(cause, httptools.HttpParserError) else "its target has no path"
     return _HeadFault(HTTPStatus.BAD_REQUEST, f"the request is not understood as HTTP/1.1: {reason}")
@@ -357,6 +358,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
         def on_response() -> None:
             self._unanswered.pop(events, None)
+            _release(cycle)
             self._idle_since_s = self.loop.time()
             answer.flush()  # of a request HEAD, whose answer has no body
             self._presence.answered()
@@ -413,8 +415,25 @@ class BoundedProtocol(HttpToolsProtocol):
     def _leave(self, events: RequestEvents) -> None:
         """Says that nobody waits for the answer of a request any more, which has none yet."""
         # uvicorn does so for the latest one alone, and logs an error for others.
-        self._unanswered.pop(events).disconnected = True
+        cycle = self._unanswered.pop(events)
+        cycle.disconnected = True
+        _release(cycle)
         events.gone()
+
+
+def _release(cycle: Any) -> None:
+    """Takes the functions from uvicorn's cycle of a request that refer to it and to its connection.
+
+    The memory of connections is free once they end then, and waits for no full collection of
+    garbage. An application that has not begun yet receives with uvicorn's own function that its
+    client has left.
+    """
+    del cycle.receive
+    cycle.on_response = _nothing
+
+
+def _nothing() -> None:
+    """Does nothing: the answer of the request is sent, or nobody waits for it."""
 
 
 class HttpServer(uvicorn.Server):

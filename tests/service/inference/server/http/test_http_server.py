@@ -321,7 +321,7 @@ async def left(data: bytes, *, resets: bool) -> None:
     await server.stop()
 
 
-@pytest.mark.parametrize(
+_LEFT = pytest.mark.parametrize(
     "data",
     [
         _EXPECTS + b"zz\r\n",
@@ -334,6 +334,9 @@ async def left(data: bytes, *, resets: bool) -> None:
     ],
     ids=range(7),
 )
+
+
+@_LEFT
 def test_clients_cause_no_errors_in_the_log(data: bytes, caplog: pytest.LogCaptureFixture) -> None:
     """They may send what is wrong, leave before their answers, and reset the connection."""
     is_refused = b"zz" in data or b"no request" in data
@@ -341,3 +344,26 @@ def test_clients_cause_no_errors_in_the_log(data: bytes, caplog: pytest.LogCaptu
         for _ in range(5):
             asyncio.run(left(data, resets=resets))
     assert not [each.getMessage() for each in caplog.records if each.levelno >= logging.ERROR]
+
+
+_MANY_FIELDS = b"GET / HTTP/1.1\r\nHost: a\r\n" + b"a: b\r\n" * 300
+
+
+def connections_in_memory() -> int:
+    return sum(type(each) is BoundedProtocol for each in gc.get_objects())
+
+
+@_LEFT
+@pytest.mark.parametrize("resets", [False, True], ids=("ends", "resets"))
+def test_connections_that_end_wait_for_no_collection_of_garbage(data: bytes, resets: bool) -> None:
+    """Full collections are rare in the front end, and clients open thousands of connections."""
+    gc.collect()
+    before = connections_in_memory()
+    gc.disable()
+    try:
+        for each in (data, _MANY_FIELDS, _REQUEST):
+            is_answered = b"zz" in each or b"no request" in each or each is _MANY_FIELDS
+            asyncio.run(left(each, resets=resets or not is_answered))
+        assert connections_in_memory() == before
+    finally:
+        gc.enable()
