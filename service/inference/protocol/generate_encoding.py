@@ -1,7 +1,8 @@
 """Requests and answers of `generate` and `generate_stream`: a JSON object of plain values.
 
-Names of the request that are inputs of the model are tensors, all others are parameters. The answer
-has the outputs by name, a single element as itself and several as a list.
+Names of the request, and of its member `parameters`, that are inputs of the model are tensors, all
+others are parameters. The answer has the outputs by name, a single element as itself and several as
+a list.
 """
 
 import json
@@ -58,22 +59,31 @@ def decode_generate_request(
     request_id = ""
     parameters: dict[str, Parameter] = {}
     tensors: list[InputTensor] = []
-    for name, value in _members(body):
+
+    def take(name: str, value: Any) -> None:
+        """Takes a tensor, if there is such an input, else a parameter."""
         if name in described:
             tensors.append(_tensor(described[name], value))
+        else:
+            parameters[name] = _parameter(name, value)
+
+    for name, value in _members(body):
+        if name in described or name not in (_ID, _PARAMETERS):
+            take(name, value)
         elif name == _ID:
             if not isinstance(value, str):
                 raise ServiceError(
                     Status.INVALID, "Unable to parse 'id': attempt to access JSON non-string as string"
                 )
             request_id = value
-        elif name == _PARAMETERS:
-            if not isinstance(value, _Members):
-                raise ServiceError(Status.INVALID, f"Expected JSON object for keyword: '{_PARAMETERS}'")
-            for key, each in value:
-                parameters[key] = _parameter(key, each, f"Converting keyword: '{_PARAMETERS}': ")
+        elif not isinstance(value, _Members):
+            raise ServiceError(Status.INVALID, f"Expected JSON object for keyword: '{_PARAMETERS}'")
         else:
-            parameters[name] = _parameter(name, value, "")
+            try:
+                for key, each in value:
+                    take(key, each)
+            except ServiceError as error:
+                raise ServiceError(error.status, f"Converting keyword: '{_PARAMETERS}': {error}") from None
     require_sound_parameters(parameters)
     return InferenceRequest(
         model=model, version=version, id=request_id, parameters=parameters, inputs=tuple(tensors), outputs=()
@@ -146,11 +156,11 @@ def _shape(described: TensorDescription, count: int) -> tuple[int, ...]:
     return tuple(lengths)
 
 
-def _parameter(name: str, value: Any, where: str) -> Parameter:
+def _parameter(name: str, value: Any) -> Parameter:
     if not isinstance(value, bool | int | float | str):
         raise ServiceError(
             Status.INVALID,
-            f"{where}parameter {quoted(name)} has invalid type. It should be either 'int', 'bool', or 'string'.",
+            f"parameter {quoted(name)} has invalid type. It should be either 'int', 'bool', or 'string'.",
         )
     if name.startswith(RESERVED_PREFIX):
         raise ServiceError(

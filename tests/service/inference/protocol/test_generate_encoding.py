@@ -52,6 +52,15 @@ def test_other_names_are_parameters() -> None:
     assert found.inputs[0].datatype == "BYTES"
 
 
+def test_inputs_may_be_among_parameters() -> None:
+    """As a member that is called `parameters` may be an input itself."""
+    x, y = described((1,), name="x"), described((2,), name="y")
+    found = decoded({"x": 1, "parameters": {"y": [2, 3], "b": True}}, x, y)
+    assert ([each.name for each in found.inputs], found.parameters) == (["x", "y"], {"b": True})
+    (tensor,) = decoded({"parameters": 5}, described((1,), name="parameters")).inputs
+    assert (tensor.name, tensor.shape) == ("parameters", (1,))
+
+
 @sweep(
     ("document", "message"),
     [
@@ -64,13 +73,17 @@ def test_other_names_are_parameters() -> None:
             {"parameters": {"nested": {"twice": 1}}},
             "Converting keyword: 'parameters': parameter 'nested' has invalid type.",
         ),
+        (
+            {"parameters": {"x": [1, 2, 3]}},
+            "Converting keyword: 'parameters': The schema can not convert input 'x'",
+        ),
         ({"triton_a": 1}, "reserved for Triton usage"),
         ({"id": 5}, "Unable to parse 'id'"),
         ({"id": "\ud800"}, "failed to parse the request JSON"),
         ({"x": "a\udc00"}, "failed to parse the request JSON"),
         ([], "not an object"),
     ],
-    ids=range(11),
+    ids=range(12),
 )
 def test_requests_that_are_refused(document: Any, message: str) -> None:
     with pytest.raises(ServiceError, match=message):
