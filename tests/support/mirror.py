@@ -132,7 +132,6 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/compiler/ir/extents/scope.py": "tests/drivers/compiler/ir/extents/test_extent.py",
     "drivers/compiler/ir/extents/terms.py": "tests/drivers/compiler/ir/extents/test_extent.py",
     "drivers/compiler/ir/extents/text.py": "tests/drivers/compiler/ir/extents/test_extent.py",
-    "drivers/cpu/native/instances/growing_instance.py": "tests/drivers/cpu/data_dependent/test_growing_model.py",
     "drivers/cpu/program/sizing.py": "tests/drivers/cpu/data_dependent/test_growing_model.py",
     "drivers/cpu/codegen/scope.py": "tests/drivers/cpu/codegen/test_reductions.py",
     "drivers/cpu/codegen/vector_lanes.py": "tests/drivers/cpu/codegen/test_statements.py",
