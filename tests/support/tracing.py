@@ -1,11 +1,43 @@
-"""Computes what share of a call's time its trace explains, and whether viewers can show it."""
+"""Calls to trace, what share of their time a trace explains, and whether viewers can show it."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import neurald as nd
+from neurald.service.demo.digits import MODEL
+
+#: An input of the network of the demo.
+IMAGE = np.zeros((1, 8, 8, 1), np.uint8)
+
+
+def compiled(device: nd.Device) -> nd.Compilation:
+    """Compiles the network of the demo for a device."""
+    return nd.CompilationBuilder(nd.load_tflite(MODEL), [device]).finish()
+
+
+def names(spans: Any, category: str) -> Counter[str]:
+    """Counts the names of the spans of a category."""
+    return Counter(span.name for span in spans if span.category == category)
+
+
+def execution_on(device: nd.Device) -> nd.Execution:
+    """Returns an execution of the network that has computed once."""
+    execution = execution_of(compiled(device))
+    execution.compute()
+    return execution
+
+
+def execution_of(compilation: nd.Compilation, *, reusable: bool = True) -> nd.Execution:
+    """Returns an execution of the network, with its buffers."""
+    execution = nd.Execution(compilation, reusable=reusable)
+    execution.set_input(0, IMAGE)
+    execution.set_output(0, np.zeros((1, 10), np.uint8))
+    return execution
 
 
 def shares(trace: nd.Trace, call: str | int | None = None) -> list[float]:
