@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from neurald.drivers.compiler.ir.extents.extent import Extent
 from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.opencl.codegen.lazy_text import LazyText
 
 #: Placeholder for the name of a text's function; the program replaces it by a name derived from the
 #: text.
@@ -37,7 +38,7 @@ class Source:
     starts, and again when it ends. Kernels that run one after another may share it.
 
     Attributes:
-        text: the function and the helpers that only it needs, with `KERNEL_NAME` in every name at
+        code: the function and the helpers that only it needs, with `KERNEL_NAME` in every name at
             file scope.
         arguments: the values, in the order of the function's pointers; the output first.
         images: the positions of the arguments that are images.
@@ -55,7 +56,7 @@ class Source:
             `run_time_extents`. Then `groups` and the sizes of arguments may be extents, too.
     """
 
-    text: str
+    code: LazyText
     arguments: tuple[Value, ...]
     groups: int
     local_size: int
@@ -69,6 +70,11 @@ class Source:
     adds: bool = False
     is_retargeted: bool = False
     extents: tuple[Extent, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The content of `code`."""
+        return self.code.text
 
     @property
     def written(self) -> tuple[int, ...]:

@@ -23,6 +23,7 @@ from neurald.drivers.opencl.codegen.arguments import KernelArguments
 from neurald.drivers.opencl.codegen.dialect import memory_type, multiply_add
 from neurald.drivers.opencl.codegen.kernel_source import NAME, WAIT, Source
 from neurald.drivers.opencl.codegen.lazy_sources import LazySources
+from neurald.drivers.opencl.codegen.lazy_text import LazyText
 from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
 from neurald.drivers.opencl.kernels.epilogue.epilogue import Epilogue, epilogue, used_values
 from neurald.drivers.opencl.kernels.fused.block import NamedEpilogue, block_of, named_epilogue
@@ -97,36 +98,40 @@ def _source(tiling: FusedBlockTiling, facts: DeviceFacts) -> Source:
         value for kernel in (*operands.before.values(), operands.project) for value in used_values(kernel)
     )
     values = kernel_arguments(block.project.output, (source, *weights), tuple(used))
-    inner = replace(values, near=frozenset(tiling.constants))
-    functions = {name: named_epilogue(name, kernel, inner) for name, kernel in operands.before.items()}
-    after = epilogue(operands.project, inner, is_vector=True, is_fetched=True)
     sums = _accumulators(tiling)
     narrow = block.narrow
-    head = values.parameters
     has_workspace = tiling.shares > 1 and not tiling.adds
-    if has_workspace:
-        head = head.replace("__global int *status", "__global uchar *workspace, __global int *status")
-    whole = "".join(
-        (
-            *(each.text for each in functions.values()),
-            after.text,
-            split_k.add4_text(operands.project, inner, facts) if tiling.adds else "",
-            _dot_functions(tiling, facts) if narrow.is_integer else "",
-            _function(tiling, functions, after, sums),
-            finish_text(narrow, after, sums, split=tiling.shares, adds=tiling.adds),
-        )
-    )
-    sizes: dict[str, int] = {**narrow.sizes, **after.sizes}
-    for each in functions.values():
-        sizes |= each.sizes
-    sizes |= {
-        "tiles": tiling.tiles,
-        "split": tiling.shares,
-        "zeros": int.from_bytes(bytes((block.convolution.input_zero & 255,)) * 4, "little", signed=True),
-    }
     kinds = "bottleneck" if block.wide is not None else "depthwise and products"
+
+    def text() -> str:
+        inner = replace(values, near=frozenset(tiling.constants))
+        functions = {name: named_epilogue(name, kernel, inner) for name, kernel in operands.before.items()}
+        after = epilogue(operands.project, inner, is_vector=True, is_fetched=True)
+        head = values.parameters
+        if has_workspace:
+            head = head.replace("__global int *status", "__global uchar *workspace, __global int *status")
+        whole = "".join(
+            (
+                *(each.text for each in functions.values()),
+                after.text,
+                split_k.add4_text(operands.project, inner, facts) if tiling.adds else "",
+                _dot_functions(tiling, facts) if narrow.is_integer else "",
+                _function(tiling, functions, after, sums),
+                finish_text(narrow, after, sums, split=tiling.shares, adds=tiling.adds),
+            )
+        )
+        sizes: dict[str, int] = {**narrow.sizes, **after.sizes}
+        for each in functions.values():
+            sizes |= each.sizes
+        sizes |= {
+            "tiles": tiling.tiles,
+            "split": tiling.shares,
+            "zeros": int.from_bytes(bytes((block.convolution.input_zero & 255,)) * 4, "little", signed=True),
+        }
+        return resolved(whole, head, sizes, is_shared=True)
+
     return Source(
-        text=resolved(whole, head, sizes, is_shared=True),
+        code=LazyText(text),
         arguments=values.values,
         groups=tiling.tiles * tiling.shares,
         local_size=ITEMS,

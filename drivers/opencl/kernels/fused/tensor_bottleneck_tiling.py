@@ -80,7 +80,7 @@ class FusedBlockTiling:
         """Elements along the depth that are multiplied at a time."""
         return PART_BYTES // self.size
 
-    @property
+    @cached_property
     def channels(self) -> int:
         """Wide channels of a group, rounded up; the last ones may not exist."""
         return _channel_parts(self.block) // self.shares * _unit(self.block)
@@ -90,7 +90,7 @@ class FusedBlockTiling:
         """Number of groups that divide the columns of a position."""
         return steps_of(steps_of(self.block.narrow.columns, COLUMNS), self.column_blocks)
 
-    @property
+    @cached_property
     def tiles(self) -> int:
         """Number of groups with the same wide channels."""
         return self.patch.count * self.column_groups

@@ -18,6 +18,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.kernel_source import WAIT, Source
 from neurald.drivers.opencl.codegen.lazy_sources import LazySources
+from neurald.drivers.opencl.codegen.lazy_text import LazyText
 from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
 from neurald.drivers.opencl.kernels.epilogue.epilogue import epilogue, used_values
 from neurald.drivers.opencl.kernels.gemm.accumulate import fetched_text, store_text
@@ -208,10 +209,11 @@ def _source(
         **names,
     )
     how = "" if rows is None else "computes its rows, "
+    text = resolved(
+        helpers + after.text + text, values.parameters, {**product.sizes, **after.sizes}, is_shared=False
+    )
     return Source(
-        text=resolved(
-            helpers + after.text + text, values.parameters, {**product.sizes, **after.sizes}, is_shared=False
-        ),
+        code=LazyText.of(text),
         arguments=values.values,
         groups=_groups(product, lanes),
         local_size=_ITEMS,

@@ -27,6 +27,7 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.arguments import KernelArgument, as_images
 from neurald.drivers.opencl.codegen.dialect import memory_type
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
+from neurald.drivers.opencl.codegen.lazy_text import LazyText
 from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
 from neurald.drivers.opencl.kernels.epilogue.epilogue import epilogue, used_values
 from neurald.drivers.opencl.kernels.gemm.accumulate import (
@@ -233,85 +234,91 @@ def _source(
         in_texels.append(product.left)
     images = as_images(in_texels, facts.images)
     values = kernel_arguments(kernel.output, operands, used_values(kernel), images)
-    after = epilogue(kernel, values, is_vector=product.has_vectors)
-    words = right.value.shape[1] if is_constant else 0
-    one_for_all = right.value.shape[0] == 1
-    names = {
-        "BM": tiling.rows,
-        "BN": tiling.columns,
-        "KW": tiling.words,
-        "AST": tiling.row_words,
-        "TM": _ITEM,
-        "ITEMS": tiling.items,
-        "KS": tiling.slices,
-        "STEP": tiling.step_words,
-        "NA": -(-tiling.rows * tiling.words // tiling.items),
-        "NB": -(-tiling.columns * tiling.words // _ITEM // tiling.items),
-        "BASE": (
-            ("0" if one_for_all else "batch * $words * $right_pitch") if is_constant else product.right_base
-        ),
-        "COLUMN_BASE": "0" if one_for_all else "batch * $right_pitch",
-    }
-    sizes = {
-        **product.sizes,
-        **after.sizes,
-        "words": words,
-        "tiles": tiling.tiles(product),
-        "across": -(-product.columns // tiling.columns),
-        "steps": tiling.steps(product),
-        "left_zero": product.left_zero,
-        "right_zero": right.zero,
-    }
-    sums = AccumulatorLayout(
-        kind="int",
-        count=_ITEM,
-        items=tiling.items,
-        vector="sums[e]",
-        row=f"m0 + e * {tiling.rows // _ITEM} + down",
-        column="n0 + across * 4",
-    )
-    has_row_sums = right.zero != 0
-    has_column_sums = product.left_zero != 0 and not is_constant
-    text = "".join(
-        (
-            product.text,
-            dot_text(instruction, product.left.type is Scalar.INT8, right.is_signed),
-            _left_word(product, reader(product.left, images)),
-            _words_of_constant(reader(right.value, images))
-            if is_constant
-            else _words_of_columns(product, right),
-            after.text,
-            fill(
-                _TEMPLATES["function"],
-                **names,
-                LEFT_POINTER=values[1].call_arguments,
-                RIGHT_POINTER=values[2].call_arguments,
-                ROW_SUMS=_TEMPLATES["row_sums"] if has_row_sums else "",
-                COLUMN_SUMS=_TEMPLATES["column_sums"] if has_column_sums else "",
+
+    def text() -> str:
+        after = epilogue(kernel, values, is_vector=product.has_vectors)
+        words = right.value.shape[1] if is_constant else 0
+        one_for_all = right.value.shape[0] == 1
+        names = {
+            "BM": tiling.rows,
+            "BN": tiling.columns,
+            "KW": tiling.words,
+            "AST": tiling.row_words,
+            "TM": _ITEM,
+            "ITEMS": tiling.items,
+            "KS": tiling.slices,
+            "STEP": tiling.step_words,
+            "NA": -(-tiling.rows * tiling.words // tiling.items),
+            "NB": -(-tiling.columns * tiling.words // _ITEM // tiling.items),
+            "BASE": (
+                ("0" if one_for_all else "batch * $words * $right_pitch")
+                if is_constant
+                else product.right_base
             ),
-            fill(_TEMPLATES["subtract_row_sums"], **names) if has_row_sums else "",
-            fill(_TEMPLATES["subtract_column_sums"], **names) if has_column_sums else "",
-            fill(
-                _TEMPLATES["subtract_corrections"],
-                **names,
-                CORRECTION=values[3].load4(f"{names['COLUMN_BASE']} + n0 + across * 4"),
-            )
-            if right.corrections is not None
-            else "",
-            fill(
-                _TEMPLATES["slices"],
-                **names,
-                ADD_SLICES=ADD_SLICES,
-                T="int",
-                NE=_gathered(tiling).count,
-            )
-            if tiling.slices > 1
-            else "",
-            finish_text(product, after, _gathered(tiling) if tiling.slices > 1 else sums, split=1),
+            "COLUMN_BASE": "0" if one_for_all else "batch * $right_pitch",
+        }
+        sizes = {
+            **product.sizes,
+            **after.sizes,
+            "words": words,
+            "tiles": tiling.tiles(product),
+            "across": -(-product.columns // tiling.columns),
+            "steps": tiling.steps(product),
+            "left_zero": product.left_zero,
+            "right_zero": right.zero,
+        }
+        sums = AccumulatorLayout(
+            kind="int",
+            count=_ITEM,
+            items=tiling.items,
+            vector="sums[e]",
+            row=f"m0 + e * {tiling.rows // _ITEM} + down",
+            column="n0 + across * 4",
         )
-    )
+        has_row_sums = right.zero != 0
+        has_column_sums = product.left_zero != 0 and not is_constant
+        whole = "".join(
+            (
+                product.text,
+                dot_text(instruction, product.left.type is Scalar.INT8, right.is_signed),
+                _left_word(product, reader(product.left, images)),
+                _words_of_constant(reader(right.value, images))
+                if is_constant
+                else _words_of_columns(product, right),
+                after.text,
+                fill(
+                    _TEMPLATES["function"],
+                    **names,
+                    LEFT_POINTER=values[1].call_arguments,
+                    RIGHT_POINTER=values[2].call_arguments,
+                    ROW_SUMS=_TEMPLATES["row_sums"] if has_row_sums else "",
+                    COLUMN_SUMS=_TEMPLATES["column_sums"] if has_column_sums else "",
+                ),
+                fill(_TEMPLATES["subtract_row_sums"], **names) if has_row_sums else "",
+                fill(_TEMPLATES["subtract_column_sums"], **names) if has_column_sums else "",
+                fill(
+                    _TEMPLATES["subtract_corrections"],
+                    **names,
+                    CORRECTION=values[3].load4(f"{names['COLUMN_BASE']} + n0 + across * 4"),
+                )
+                if right.corrections is not None
+                else "",
+                fill(
+                    _TEMPLATES["slices"],
+                    **names,
+                    ADD_SLICES=ADD_SLICES,
+                    T="int",
+                    NE=_gathered(tiling).count,
+                )
+                if tiling.slices > 1
+                else "",
+                finish_text(product, after, _gathered(tiling) if tiling.slices > 1 else sums, split=1),
+            )
+        )
+        return resolved(whole, values.parameters, sizes, is_shared=facts.is_nvidia)
+
     return Source(
-        text=resolved(text, values.parameters, sizes, is_shared=facts.is_nvidia),
+        code=LazyText(text),
         arguments=values.values,
         images=values.image_positions,
         groups=tiling.tiles(product) * product.batches,

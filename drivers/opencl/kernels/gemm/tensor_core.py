@@ -28,6 +28,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.dialect import memory_type
 from neurald.drivers.opencl.codegen.kernel_source import WAIT, Source
+from neurald.drivers.opencl.codegen.lazy_text import LazyText
 from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
 from neurald.drivers.opencl.kernels.epilogue.epilogue import epilogue, used_values
 from neurald.drivers.opencl.kernels.gemm.accumulate import (
@@ -260,79 +261,83 @@ def _source(
     if zero:
         kernel = corrected(kernel, product, right)
     values = kernel_arguments(kernel.output, operands, used_values(kernel))
-    after = epilogue(
-        kernel,
-        values,
-        is_vector=product.has_vectors,
-        is_fetched=not tiling.is_stored_by_warp,
-    )
     kind = "int" if product.is_integer else "float"
-    size = product.left.type.size_bytes
-    head = values.parameters
-    if tiling.split > 1:
-        head = head.replace("__global int *status", "__global uchar *workspace, __global int *status")
-    is_shared = right.constant is not None and right.shape[0] == 1
-    steps = -(-product.depth * size // tiling.bytes)
-    pitch = right.shape[-1] if right.constant is not None else product.depth
-    names: dict[str, object] = {
-        "T": kind,
-        "BM": tiling.rows,
-        "BN": tiling.columns,
-        "WM": tiling.warp_rows,
-        "WN": tiling.warp_columns,
-        "ACROSS_WARPS": tiling.columns // tiling.warp_columns,
-        "WARPS": tiling.rows * tiling.columns // (tiling.warp_rows * tiling.warp_columns),
-        "KS": tiling.slices,
-        "BYTES": tiling.bytes,
-        "CHUNKS": tiling.bytes // 16,
-        "SWIZZLE": "(row & 7)" if tiling.bytes >= 128 else "((row >> 1) & 3)",
-        "STAGES": tiling.stages,
-        "AHEAD": int(right.constant is not None),
-        "WAIT": WAIT,
-        "STEP": (tiling.rows + tiling.columns) * tiling.bytes,
-        "NA": max(1, tiling.rows * tiling.bytes // 16 // _ITEMS),
-        "NB": max(1, tiling.columns * tiling.bytes // 16 // _ITEMS),
-        "NE": -(-tiling.rows * tiling.columns // 4 // _ITEMS),
-        "ITEMS": _ITEMS,
-        "SIZE": size,
-        "EACH_CHUNK": 16 // size,
-        "LEFT": memory_type(product.left.type),
-        "RIGHT": memory_type(right.type),
-        "MULTIPLY": MULTIPLY[product.left.type],
-        "HOLD": "r" if product.is_integer else "f",
-        "PARTS": tiling.bytes // PART_BYTES // tiling.slices,
-        "SHARE": share_text(product, split=tiling.split),
-        "BASE": _base(product, right, is_shared),
-        "BITS": {1: "uchar", 2: "ushort", 4: "uint"}[size],
-    }
-    sizes = {
-        **product.sizes,
-        **after.sizes,
-        "pitch": pitch,
-        "tiles": tiling.tiles(product),
-        "across": -(-product.columns // tiling.columns),
-        "split": tiling.split,
-        "steps": steps,
-        "each": -(-steps // tiling.split),
-        # Four equal bytes. They are a size and no constant in memory, because thousands of
-        # work-items would wait for a load of the same address.
-        "zeros": int.from_bytes(bytes((zero & 255,)) * 4, "little", signed=True),
-    }
     sums = gathered_layout(kind, tiling.rows, tiling.columns, _ITEMS)
     tiles = tiling.tiles(product)
-    names |= {**_copies(product, tiling), **_rest(is_split_tf32=is_split_tf32)}
-    names["LOOP"] = _TEMPLATES["loop_ahead" if tiling.reads_ahead else "loop"]
-    if tiling.is_stored_by_warp:
-        names |= {"FETCH": "", "STORE": store_text(product, after)}
-        end = fill(_TEMPLATES["store_by_warp"], **names)
-    else:
-        names["FETCH"] = fetch_text(product, after, sums)
-        end = fill(_TEMPLATES["gather"] + ADD_SLICES, **names)
-        end += "  barrier(CLK_LOCAL_MEM_FENCE);\n"
-        end += finish_text(product, after, sums, split=tiling.split)
-    text = product.text + after.text + fill(_TEMPLATES["function"], **names) + end
+
+    def text() -> str:
+        after = epilogue(
+            kernel,
+            values,
+            is_vector=product.has_vectors,
+            is_fetched=not tiling.is_stored_by_warp,
+        )
+        size = product.left.type.size_bytes
+        head = values.parameters
+        if tiling.split > 1:
+            head = head.replace("__global int *status", "__global uchar *workspace, __global int *status")
+        is_shared = right.constant is not None and right.shape[0] == 1
+        steps = -(-product.depth * size // tiling.bytes)
+        pitch = right.shape[-1] if right.constant is not None else product.depth
+        names: dict[str, object] = {
+            "T": kind,
+            "BM": tiling.rows,
+            "BN": tiling.columns,
+            "WM": tiling.warp_rows,
+            "WN": tiling.warp_columns,
+            "ACROSS_WARPS": tiling.columns // tiling.warp_columns,
+            "WARPS": tiling.rows * tiling.columns // (tiling.warp_rows * tiling.warp_columns),
+            "KS": tiling.slices,
+            "BYTES": tiling.bytes,
+            "CHUNKS": tiling.bytes // 16,
+            "SWIZZLE": "(row & 7)" if tiling.bytes >= 128 else "((row >> 1) & 3)",
+            "STAGES": tiling.stages,
+            "AHEAD": int(right.constant is not None),
+            "WAIT": WAIT,
+            "STEP": (tiling.rows + tiling.columns) * tiling.bytes,
+            "NA": max(1, tiling.rows * tiling.bytes // 16 // _ITEMS),
+            "NB": max(1, tiling.columns * tiling.bytes // 16 // _ITEMS),
+            "NE": -(-tiling.rows * tiling.columns // 4 // _ITEMS),
+            "ITEMS": _ITEMS,
+            "SIZE": size,
+            "EACH_CHUNK": 16 // size,
+            "LEFT": memory_type(product.left.type),
+            "RIGHT": memory_type(right.type),
+            "MULTIPLY": MULTIPLY[product.left.type],
+            "HOLD": "r" if product.is_integer else "f",
+            "PARTS": tiling.bytes // PART_BYTES // tiling.slices,
+            "SHARE": share_text(product, split=tiling.split),
+            "BASE": _base(product, right, is_shared),
+            "BITS": {1: "uchar", 2: "ushort", 4: "uint"}[size],
+        }
+        sizes = {
+            **product.sizes,
+            **after.sizes,
+            "pitch": pitch,
+            "tiles": tiles,
+            "across": -(-product.columns // tiling.columns),
+            "split": tiling.split,
+            "steps": steps,
+            "each": -(-steps // tiling.split),
+            # Four equal bytes. They are a size and no constant in memory, because thousands of
+            # work-items would wait for a load of the same address.
+            "zeros": int.from_bytes(bytes((zero & 255,)) * 4, "little", signed=True),
+        }
+        names |= {**_copies(product, tiling), **_rest(is_split_tf32=is_split_tf32)}
+        names["LOOP"] = _TEMPLATES["loop_ahead" if tiling.reads_ahead else "loop"]
+        if tiling.is_stored_by_warp:
+            names |= {"FETCH": "", "STORE": store_text(product, after)}
+            end = fill(_TEMPLATES["store_by_warp"], **names)
+        else:
+            names["FETCH"] = fetch_text(product, after, sums)
+            end = fill(_TEMPLATES["gather"] + ADD_SLICES, **names)
+            end += "  barrier(CLK_LOCAL_MEM_FENCE);\n"
+            end += finish_text(product, after, sums, split=tiling.split)
+        whole = product.text + after.text + fill(_TEMPLATES["function"], **names) + end
+        return resolved(whole, head, sizes, is_shared=True)
+
     return Source(
-        text=resolved(text, head, sizes, is_shared=True),
+        code=LazyText(text),
         arguments=values.values,
         groups=tiles * product.batches * tiling.split,
         local_size=_ITEMS,

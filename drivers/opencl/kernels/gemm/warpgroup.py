@@ -24,6 +24,7 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.arguments import KernelArguments
 from neurald.drivers.opencl.codegen.dialect import memory_type, raw4_type
 from neurald.drivers.opencl.codegen.kernel_source import Source
+from neurald.drivers.opencl.codegen.lazy_text import LazyText
 from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
 from neurald.drivers.opencl.kernels.epilogue.epilogue import (
     epilogue,
@@ -182,6 +183,8 @@ def candidates(kernel: Kernel, product: GemmView, facts: DeviceFacts, *, relaxed
         return
     overlaps = right.constant is not None and not product.is_windowed
     found = [replace(each, overlaps=overlaps) for each in _TILINGS]
+    if product.left_zero:
+        kernel = corrected(kernel, product, right)
     for tiling in sorted(found, key=lambda each: _cost(each, product, facts)):
         yield _source(kernel, product, right, tiling)
 
@@ -210,8 +213,6 @@ def _trimmed(tiling: _Tiling, steps: int) -> _Tiling:
 def _source(kernel: Kernel, product: GemmView, right: Value, tiling: _Tiling) -> Source:
     is_packed = right.constant is not None
     zero = product.left_zero
-    if zero:
-        kernel = corrected(kernel, product, right)
     operands = [product.left, packed_blocks(right) if is_packed else right]
     values = kernel_arguments(kernel.output, operands, used_values(kernel))
     size = product.left.type.size_bytes
@@ -222,72 +223,75 @@ def _source(kernel: Kernel, product: GemmView, right: Value, tiling: _Tiling) ->
     )
     tiling = _trimmed(tiling, steps)
     block_pitch = steps * BLOCK * STEP_BYTES // size
-    base = product.right_base
-    if is_packed:
-        base = "0" if right.shape[0] == 1 else f"batch * {blocks * block_pitch}"
-    items, chunks = tiling.items, STEP_BYTES // 16
-    loaded = epilogue_reads(kernel, product.rows).element
-    if loaded is not None and not tiling.can_load(loaded.type):
-        loaded = None
-    stored = storing(kernel, product, values, _TEMPLATES, "found[i]", loaded)
-    if "VALUE" not in stored.names:
-        loaded = None
-    names: dict[str, object] = {
-        "T": "int" if product.is_integer else "float",
-        "BM": tiling.rows,
-        "BN": tiling.columns,
-        "BYTES": STEP_BYTES,
-        "CHUNKS": chunks,
-        "SWIZZLE": "(row & 7)",
-        "STEP": tiling.step_bytes,
-        "STAGES": tiling.stages,
-        "SIZE": size,
-        "EACH_CHUNK": 16 // size,
-        "ITEMS": items,
-        "NA": tiling.copies,
-        "NB": -(-tiling.columns * chunks // items),
-        "COUNT": tiling.columns // 2,
-        "BLOCKS": tiling.blocks,
-        "SLAB_PITCH": tiling.slab_pitch,
-        "UNROLLED": tiling.unrolled,
-        "COUNTERS_AT": tiling.counters_at(steps),
-        "LOADED": "" if loaded is None else values.by_value[loaded].name,
-        "LOADED_TYPE": "" if loaded is None else raw4_type(loaded.type),
-        "GIVEN": "" if loaded is None else "loaded[i], ",
-        **{name.upper(): "" if loaded is None else _TEMPLATES[name] for name in _LOADING_TEMPLATES},
-        **stored.names,
-        "BLOCK_BYTES": BLOCK * STEP_BYTES,
-        "RIGHT": memory_type(right.type),
-        "DESCRIPTOR": f"{DESCRIPTOR:#x}UL",
-        "AHEAD": tiling.ahead,
-        "INSTRUCTIONS": _instructions(product, tiling),
-        "OPERANDS": _operands(product, tiling),
-        "ADDRESSES": _addresses(tiling),
-        "MULTIPLYING": _TEMPLATES["running" if tiling.overlaps else "multiplying"],
-        "LOOP": _TEMPLATES["run" if tiling.overlaps else "loop"],
-        "SHARE": share_text(product, split=1),
-        "BASE": base,
-        "COPY_LEFT": _TEMPLATES["copy_left_or_zero" if zero else "copy_left"],
-        "COPY_RIGHT": _TEMPLATES["copy_blocks" if is_packed else "copy_right"],
-        "BEGIN": _TEMPLATES["begin_blocks"] if is_packed else "",
-        "AWAIT": _TEMPLATES["await_blocks"] if is_packed else "",
-        "NEXT": _TEMPLATES["next_blocks"] if is_packed else "",
-    }
-    tiles = tiling.tiles(product)
-    sizes = {
-        **product.sizes,
-        **stored.sizes,
-        "pitch": product.depth,
-        "column_blocks": blocks,
-        "block_pitch": block_pitch,
-        "tiles": tiles,
-        "across": -(-product.columns // tiling.columns),
-        "steps": steps,
-        "zeros": int.from_bytes(bytes((zero & 255,)) * 4, "little", signed=True),
-    }
-    text = product.text + stored.text + fill(_TEMPLATES["function"], **names)
+    items, chunks, tiles = tiling.items, STEP_BYTES // 16, tiling.tiles(product)
+
+    def text() -> str:
+        base = product.right_base
+        if is_packed:
+            base = "0" if right.shape[0] == 1 else f"batch * {blocks * block_pitch}"
+        loaded = epilogue_reads(kernel, product.rows).element
+        if loaded is not None and not tiling.can_load(loaded.type):
+            loaded = None
+        stored = storing(kernel, product, values, _TEMPLATES, "found[i]", loaded)
+        if "VALUE" not in stored.names:
+            loaded = None
+        names: dict[str, object] = {
+            "T": "int" if product.is_integer else "float",
+            "BM": tiling.rows,
+            "BN": tiling.columns,
+            "BYTES": STEP_BYTES,
+            "CHUNKS": chunks,
+            "SWIZZLE": "(row & 7)",
+            "STEP": tiling.step_bytes,
+            "STAGES": tiling.stages,
+            "SIZE": size,
+            "EACH_CHUNK": 16 // size,
+            "ITEMS": items,
+            "NA": tiling.copies,
+            "NB": -(-tiling.columns * chunks // items),
+            "COUNT": tiling.columns // 2,
+            "BLOCKS": tiling.blocks,
+            "SLAB_PITCH": tiling.slab_pitch,
+            "UNROLLED": tiling.unrolled,
+            "COUNTERS_AT": tiling.counters_at(steps),
+            "LOADED": "" if loaded is None else values.by_value[loaded].name,
+            "LOADED_TYPE": "" if loaded is None else raw4_type(loaded.type),
+            "GIVEN": "" if loaded is None else "loaded[i], ",
+            **{name.upper(): "" if loaded is None else _TEMPLATES[name] for name in _LOADING_TEMPLATES},
+            **stored.names,
+            "BLOCK_BYTES": BLOCK * STEP_BYTES,
+            "RIGHT": memory_type(right.type),
+            "DESCRIPTOR": f"{DESCRIPTOR:#x}UL",
+            "AHEAD": tiling.ahead,
+            "INSTRUCTIONS": _instructions(product, tiling),
+            "OPERANDS": _operands(product, tiling),
+            "ADDRESSES": _addresses(tiling),
+            "MULTIPLYING": _TEMPLATES["running" if tiling.overlaps else "multiplying"],
+            "LOOP": _TEMPLATES["run" if tiling.overlaps else "loop"],
+            "SHARE": share_text(product, split=1),
+            "BASE": base,
+            "COPY_LEFT": _TEMPLATES["copy_left_or_zero" if zero else "copy_left"],
+            "COPY_RIGHT": _TEMPLATES["copy_blocks" if is_packed else "copy_right"],
+            "BEGIN": _TEMPLATES["begin_blocks"] if is_packed else "",
+            "AWAIT": _TEMPLATES["await_blocks"] if is_packed else "",
+            "NEXT": _TEMPLATES["next_blocks"] if is_packed else "",
+        }
+        sizes = {
+            **product.sizes,
+            **stored.sizes,
+            "pitch": product.depth,
+            "column_blocks": blocks,
+            "block_pitch": block_pitch,
+            "tiles": tiles,
+            "across": -(-product.columns // tiling.columns),
+            "steps": steps,
+            "zeros": int.from_bytes(bytes((zero & 255,)) * 4, "little", signed=True),
+        }
+        whole = product.text + stored.text + fill(_TEMPLATES["function"], **names)
+        return resolved(whole, values.parameters, sizes, is_shared=False)
+
     return Source(
-        text=resolved(text, values.parameters, sizes, is_shared=False),
+        code=LazyText(text),
         arguments=values.values,
         groups=tiles * product.batches,
         local_size=items,

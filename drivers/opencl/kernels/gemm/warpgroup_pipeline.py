@@ -23,6 +23,7 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.arguments import KernelArguments
 from neurald.drivers.opencl.codegen.dialect import memory_type, raw4_type
 from neurald.drivers.opencl.codegen.kernel_source import WORKSPACE_ZEROS, Source
+from neurald.drivers.opencl.codegen.lazy_text import LazyText
 from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
 from neurald.drivers.opencl.kernels.epilogue.epilogue import used_values, value4_function
 from neurald.drivers.opencl.kernels.epilogue.epilogue_reads import EpilogueReads, epilogue_reads
@@ -307,96 +308,103 @@ def _source(
     ahead = reads.element
     if ahead is not None and not tiling.can_load_ahead(ahead.type):
         ahead = None
-    inner = replace(values, near=frozenset(columns))
-    stored = storing(kernel, product, inner, _TEMPLATES, "found[i - some]", ahead)
     also_written = () if moments is None else (len(values.values) - 1,)
-    fewer, more = tiling.registers
-    position = {value: place for place, value in enumerate(values.values)}
-    names: dict[str, object] = {
-        "T": "int" if product.is_integer else "float",
-        "BM": tiling.rows,
-        "BN": tiling.columns,
-        "BYTES": STEP_BYTES,
-        "STEP": tiling.step_bytes,
-        "STAGES": tiling.stages,
-        "SIZE": size,
-        "NA": tiling.rows * STEP_BYTES // 16 // _WARPGROUP,
-        "COUNT": tiling.columns // 2,
-        "BLOCKS": tiling.blocks,
-        "SHARING": tiling.sharing,
-        "TEAMS": tiling.teams,
-        "MULTIPLYING": tiling.multiplying,
-        "BLOCK_BYTES": BLOCK * STEP_BYTES,
-        "SLAB": tiling.slab,
-        "SLAB_PITCH": tiling.slab_pitch,
-        "SLABS_AT": tiling.slabs_at,
-        "UNROLLED": tiling.unrolled,
-        "LEFT": memory_type(product.left.type),
-        "RIGHT": memory_type(right.type),
-        "BASE": "0" if right.shape[0] == 1 else f"batch * {tiling.parts * blocks * block_pitch}",
-        "PARTS": tiling.parts,
-        "SHARE": share_text(product, split=tiling.split, number="number"),
-        "SPLIT": tiling.split,
-        "ZEROS": WORKSPACE_ZEROS,
-        "FOUR": _TEMPLATES["all_shares" if is_split else "own"],
-        "HAND_ON": _TEMPLATES["hand_on"] if is_split else "",
-        "TOTAL": _TEMPLATES["total"] if is_split else "",
-        "FEWER": f"{HIDDEN} setmaxnreg.dec.sync.aligned.u32 {fewer};",
-        "MORE": f"{HIDDEN} setmaxnreg.inc.sync.aligned.u32 {more};",
-        "INSTRUCTIONS": _strings(
-            step_lines(columns=tiling.columns, right_bytes=tiling.columns * STEP_BYTES)
-            if has_remainders
-            else _instructions(product, tiling, steps)
-        ),
-        "OPERANDS": _operands(product, tiling),
-        "RUNNING": _TEMPLATES["running_remainders" if has_remainders else "running"],
-        "RUN": _TEMPLATES["run_remainders" if has_remainders else "run"],
-        "STORING": _storing(tiling, is_loop=steps >= _MIN_LOOP_STEPS),
-        "FETCH_NUMBERS": "".join(
-            fill(_TEMPLATES["fetch_number"], PART=part) for part in "xyzw"[: stored.row_numbers]
-        ),
-        "COLUMNS_AT": tiling.scratch_bytes,
-        "COLUMNS_BYTES": column_bytes,
-        "COPY_EACH": "".join(
-            _TEMPLATES["copy_column"]
-            .replace("$POSITION", f"{position[value]}")
-            .replace("$TYPE", memory_type(value.type))
-            .replace("$EACH", f"{value.type.size_bytes}")
-            .replace("$OFFSET", f"{offset}")
-            .replace("$FIRST", f"batch * {kernel.shape[-1] if reads.columns[value] else product.column_step}")
-            for value, offset in columns.items()
-        ),
-        "AHEAD": "" if ahead is None else f"a{position[ahead]}",
-        "AHEAD_TYPE": "" if ahead is None else raw4_type(ahead.type),
-        "GIVEN": "" if ahead is None else "ahead[i], ",
-        **{name.upper(): _TEMPLATES[name] if columns else "" for name in _COLUMN_TEMPLATES},
-        **{name.upper(): "" if ahead is None else _TEMPLATES[name] for name in _AHEAD_TEMPLATES},
-        **{name.upper(): _TEMPLATES[name] if stored.row_numbers else "" for name in _ROW_TEMPLATES},
-        **{name.upper(): "" if moments is None else _TEMPLATES[name] for name in _MOMENT_TEMPLATES},
-        "MOMENTS": "".join(f"a{each}" for each in also_written),
-        "MOMENT_COLUMNS": MOMENT_COLUMNS,
-        **stored.names,
-    }
-    sizes = {
-        **product.sizes,
-        **stored.sizes,
-        "column_blocks": blocks,
-        "block_pitch": block_pitch,
-        "tiles": tiles,
-        "split": tiling.split,
-        "all_tiles": items,
-        "groups": groups,
-        "across": math.ceil(product.columns / tiling.columns),
-        "steps": steps,
-    }
-    text = product.text + stored.text + fill(_TEMPLATES["function"], **names)
     way = f"{tiling.teams} tiles under way" if tiling.teams > 1 else f"{tiling.sharing} warpgroups"
-    head = values.parameters
     if is_split:
-        head = head.replace("__global int *status", "__global uchar *workspace, __global int *status")
         way += f", split by {tiling.split}"
+
+    def text() -> str:
+        inner = replace(values, near=frozenset(columns))
+        stored = storing(kernel, product, inner, _TEMPLATES, "found[i - some]", ahead)
+        fewer, more = tiling.registers
+        position = {value: place for place, value in enumerate(values.values)}
+        names: dict[str, object] = {
+            "T": "int" if product.is_integer else "float",
+            "BM": tiling.rows,
+            "BN": tiling.columns,
+            "BYTES": STEP_BYTES,
+            "STEP": tiling.step_bytes,
+            "STAGES": tiling.stages,
+            "SIZE": size,
+            "NA": tiling.rows * STEP_BYTES // 16 // _WARPGROUP,
+            "COUNT": tiling.columns // 2,
+            "BLOCKS": tiling.blocks,
+            "SHARING": tiling.sharing,
+            "TEAMS": tiling.teams,
+            "MULTIPLYING": tiling.multiplying,
+            "BLOCK_BYTES": BLOCK * STEP_BYTES,
+            "SLAB": tiling.slab,
+            "SLAB_PITCH": tiling.slab_pitch,
+            "SLABS_AT": tiling.slabs_at,
+            "UNROLLED": tiling.unrolled,
+            "LEFT": memory_type(product.left.type),
+            "RIGHT": memory_type(right.type),
+            "BASE": "0" if right.shape[0] == 1 else f"batch * {tiling.parts * blocks * block_pitch}",
+            "PARTS": tiling.parts,
+            "SHARE": share_text(product, split=tiling.split, number="number"),
+            "SPLIT": tiling.split,
+            "ZEROS": WORKSPACE_ZEROS,
+            "FOUR": _TEMPLATES["all_shares" if is_split else "own"],
+            "HAND_ON": _TEMPLATES["hand_on"] if is_split else "",
+            "TOTAL": _TEMPLATES["total"] if is_split else "",
+            "FEWER": f"{HIDDEN} setmaxnreg.dec.sync.aligned.u32 {fewer};",
+            "MORE": f"{HIDDEN} setmaxnreg.inc.sync.aligned.u32 {more};",
+            "INSTRUCTIONS": _strings(
+                step_lines(columns=tiling.columns, right_bytes=tiling.columns * STEP_BYTES)
+                if has_remainders
+                else _instructions(product, tiling, steps)
+            ),
+            "OPERANDS": _operands(product, tiling),
+            "RUNNING": _TEMPLATES["running_remainders" if has_remainders else "running"],
+            "RUN": _TEMPLATES["run_remainders" if has_remainders else "run"],
+            "STORING": _storing(tiling, is_loop=steps >= _MIN_LOOP_STEPS),
+            "FETCH_NUMBERS": "".join(
+                fill(_TEMPLATES["fetch_number"], PART=part) for part in "xyzw"[: stored.row_numbers]
+            ),
+            "COLUMNS_AT": tiling.scratch_bytes,
+            "COLUMNS_BYTES": column_bytes,
+            "COPY_EACH": "".join(
+                _TEMPLATES["copy_column"]
+                .replace("$POSITION", f"{position[value]}")
+                .replace("$TYPE", memory_type(value.type))
+                .replace("$EACH", f"{value.type.size_bytes}")
+                .replace("$OFFSET", f"{offset}")
+                .replace(
+                    "$FIRST", f"batch * {kernel.shape[-1] if reads.columns[value] else product.column_step}"
+                )
+                for value, offset in columns.items()
+            ),
+            "AHEAD": "" if ahead is None else f"a{position[ahead]}",
+            "AHEAD_TYPE": "" if ahead is None else raw4_type(ahead.type),
+            "GIVEN": "" if ahead is None else "ahead[i], ",
+            **{name.upper(): _TEMPLATES[name] if columns else "" for name in _COLUMN_TEMPLATES},
+            **{name.upper(): "" if ahead is None else _TEMPLATES[name] for name in _AHEAD_TEMPLATES},
+            **{name.upper(): _TEMPLATES[name] if stored.row_numbers else "" for name in _ROW_TEMPLATES},
+            **{name.upper(): "" if moments is None else _TEMPLATES[name] for name in _MOMENT_TEMPLATES},
+            "MOMENTS": "".join(f"a{each}" for each in also_written),
+            "MOMENT_COLUMNS": MOMENT_COLUMNS,
+            **stored.names,
+        }
+        sizes = {
+            **product.sizes,
+            **stored.sizes,
+            "column_blocks": blocks,
+            "block_pitch": block_pitch,
+            "tiles": tiles,
+            "split": tiling.split,
+            "all_tiles": items,
+            "groups": groups,
+            "across": math.ceil(product.columns / tiling.columns),
+            "steps": steps,
+        }
+        whole = product.text + stored.text + fill(_TEMPLATES["function"], **names)
+        head = values.parameters
+        if is_split:
+            head = head.replace("__global int *status", "__global uchar *workspace, __global int *status")
+        return resolved(whole, head, sizes, is_shared=False)
+
     return Source(
-        text=resolved(text, head, sizes, is_shared=False),
+        code=LazyText(text),
         arguments=values.values,
         groups=groups,
         local_size=tiling.multiplying + _WARPGROUP,

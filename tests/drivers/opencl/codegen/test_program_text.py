@@ -6,6 +6,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.memory.buffer_location import Base
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
+from neurald.drivers.opencl.codegen.lazy_text import LazyText
 from neurald.drivers.opencl.codegen.program_text import function_text, kernel_name, program_text
 from neurald.hal.records import replace
 
@@ -18,7 +19,7 @@ ARENA, CONSTANTS = Base.ARENA, Base.CONSTANTS
 def source(body: str = "a0[0] = a1[0];", scratch_bytes: int = 0, workspace_bytes: int = 0) -> Source:
     text = f"static void {NAME}(...) {{ {body} }}\n"
     return Source(
-        text=text,
+        code=LazyText.of(text),
         arguments=(OUTPUT, INPUT),
         groups=2,
         local_size=64,

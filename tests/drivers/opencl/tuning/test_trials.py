@@ -11,6 +11,7 @@ import pytest
 from support.opencl.trials import as_gpu, good, slowed
 
 from neurald.drivers.opencl.codegen.kernel_source import WORKSPACE_ZEROS, Source
+from neurald.drivers.opencl.codegen.lazy_text import LazyText
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.errors import DeviceState
 from neurald.drivers.opencl.runtime.launcher import CommandList, LaunchTime
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 def ones() -> Source:
     """Returns a source whose output is not zero."""
-    return replace(good(), text=good().text.replace("a0[at] = (", "a0[at] = 1.0f + ("))
+    return replace(good(), code=LazyText.of(good().text.replace("a0[at] = (", "a0[at] = 1.0f + (")))
 
 
 def times_of(
@@ -139,7 +140,7 @@ def behind_a_workspace(line: str, instead: str) -> Source:
     """Returns a source with a workspace before its arguments, and an additional line of text."""
     text = good().text.replace("__global int *status)", "__global uchar *workspace, __global int *status)")
     assert line in text
-    return replace(good(), text=text.replace(line, instead), workspace_bytes=WORKSPACE_ZEROS)
+    return replace(good(), code=LazyText.of(text.replace(line, instead)), workspace_bytes=WORKSPACE_ZEROS)
 
 
 def test_inputs_are_zero(opencl: DeviceContext) -> None:
