@@ -23,6 +23,7 @@ from neurald.hal.process.rate_limited_logger import RateLimitedLogger
 from neurald.service.inference.protocol.tensors import quoted
 from neurald.service.inference.server.http.presence_check import PresenceCheck
 from neurald.service.inference.server.http.request_events import EVENTS, RequestEvents
+from neurald.service.inference.server.http.tls_protocol import TlsProtocol
 
 #: The largest head of a request, and how long it may take to arrive.
 MAX_HEAD_BYTES: Final = 16 << 10
@@ -145,6 +146,11 @@ class BoundedProtocol(HttpToolsProtocol):
     been idle for the longest time is closed, so that idle ones keep no client away. None is closed
     for being idle whose next request has arrived.
     """
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        # It refers to the connection, which might never be made; `connection_made` begins another.
+        self.parser: Any = None
 
     def connection_made(self, transport: Any) -> None:
         """Begins to wait for the first head."""
@@ -436,6 +442,11 @@ def _nothing() -> None:
     """Does nothing: the answer of the request is sent, or nobody waits for it."""
 
 
+def _encrypted(tls: ssl.SSLContext, **arguments: Any) -> TlsProtocol:
+    """Returns the protocol of an encrypted connection; see `BoundedProtocol` for the arguments."""
+    return TlsProtocol(BoundedProtocol(**arguments), tls)
+
+
 class HttpServer(uvicorn.Server):
     """A server that leaves signals to its process. Belongs to one event loop.
 
@@ -487,8 +498,9 @@ class HttpServer(uvicorn.Server):
             OSError: the socket cannot be listened at.
         """
         self.config.load()
-        config: Any = self.config
-        config.ssl = self._tls
+        if self._tls is not None:
+            config: Any = self.config
+            config.http_protocol_class = partial(_encrypted, self._tls)
         self._task = asyncio.create_task(self.serve(sockets=[self._listener]))
         while not self.started:
             if self._task.done():
