@@ -102,7 +102,6 @@ class OpenClDevice(OpenDevice):
 
     Args:
         facts: the device.
-        name: the name by which the runtime knows it.
         is_fused: whether operations are fused into larger kernels.
         settings: the settings that `facts` were found with; None for those of this process.
 
@@ -111,6 +110,7 @@ class OpenClDevice(OpenDevice):
         choices: the sources that are known to be fastest.
     """
 
+    name = "opencl"
     is_remote = False
     feature_level = FeatureLevel.LEVEL_8
     extensions = ("neurald.tflite",)
@@ -121,11 +121,9 @@ class OpenClDevice(OpenDevice):
         self,
         facts: DeviceFacts,
         *,
-        name: str = "opencl",
         is_fused: bool = True,
         settings: Settings | None = None,
     ) -> None:
-        self.name = name
         self.facts = facts
         self.type = _TYPES[facts.kind]
         self._settings = process_settings() if settings is None else settings

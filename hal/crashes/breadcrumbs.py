@@ -6,8 +6,8 @@ begins. What does not change from call to call, such as the pattern of the model
 that the slot names, so that an execution writes 32 bytes twice.
 
     page 0                    a header, the version of the driver, and the deaths of helpers
-    from `_SLOTS_AT`          slots: phase, flags, record, generation, thread, session
-    from `_RECORDS_AT`        records: generation, length and checksum, then a `CrumbRecord`
+    from `SLOTS_AT`           slots: phase, flags, record, generation, thread, session
+    from `RECORDS_AT`         records: generation, length and checksum, then a `CrumbRecord`
 
 A driver that runs wild may write anything here. The reader (`neurald.hal.crashes.trail`) checks
 every byte.

@@ -6,7 +6,7 @@ replacement. Drivers read it. A file that is missing or damaged counts as empty.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -112,12 +112,10 @@ class CrashRecords:
 
     Args:
         path: the path of the file.
-        clock: returns seconds since 1970.
     """
 
-    def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, path: Path) -> None:
         self._file = RecordFile(path, CrashEntry, "what killed drivers before is not known")
-        self._clock = clock
 
     @classmethod
     def of_user(cls) -> "CrashRecords | None":
@@ -200,7 +198,7 @@ class CrashRecords:
             is_certain=is_certain or (before is not None and before.is_certain),
             phase=suspect.phase.text,
             cause=cause[:MAX_TEXT],
-            at=self._clock(),
+            at=time.time(),
             narrowing="" if before is None else before.narrowing,
         )
 

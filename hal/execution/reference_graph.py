@@ -1,8 +1,7 @@
 """A graph whose operations run one after another on references, except for compiled segments."""
 
 import time
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 from typing import TypeAlias
 
 from neurald.hal.device import REFERENCE, KernelTime
@@ -11,7 +10,6 @@ from neurald.hal.execution.compiled_segment import CompiledSegment
 from neurald.hal.execution.graph_operations import GraphOperations, OperandValues
 from neurald.hal.model.graph import Subgraph
 from neurald.hal.model.model import Model
-from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Lifetime, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array
@@ -68,19 +66,12 @@ class ReferenceGraph:
         graph: each of its operations has a reference.
         steps: positions of operations, and compiled segments, in an order in which they can run;
             None if nothing is compiled.
-        definitions: the definitions of operations of vendor extensions.
     """
 
-    def __init__(
-        self,
-        model: Model,
-        graph: Subgraph,
-        steps: Sequence[Step] | None = None,
-        definitions: Mapping[OperationType, Definition] = MappingProxyType({}),
-    ) -> None:
+    def __init__(self, model: Model, graph: Subgraph, steps: Sequence[Step] | None = None) -> None:
         self.graph = graph
         self._model = model
-        self._operations = GraphOperations(model, graph, definitions=definitions)
+        self._operations = GraphOperations(model, graph)
         self.steps: Sequence[Step] = range(len(graph.operations)) if steps is None else steps
         self._dead_after = self._last_uses()
 

@@ -1,8 +1,7 @@
 """A prepared model whose operations run on references, except for compiled segments."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -25,12 +24,10 @@ from neurald.hal.execution.in_process import InProcessModel
 from neurald.hal.execution.reference_graph import ExecutionState, ReferenceGraph, Step
 from neurald.hal.model.graph import Operand
 from neurald.hal.model.model import Model
-from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.ports import port_at
 from neurald.hal.model.request import Request
 from neurald.hal.model.types import OperandType
 from neurald.hal.operations.machinery.call import Array
-from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.sync.cancellation import Cancellation
 
 
@@ -46,19 +43,13 @@ class ReferenceModel(InProcessModel):
         model: each of its operations has a reference.
         steps: the steps of the main graph and of each graph that control flow refers to, see
             `ReferenceGraph`; None if nothing is compiled.
-        definitions: the definitions of operations of vendor extensions.
     """
 
-    def __init__(
-        self,
-        model: Model,
-        steps: Sequence[Sequence[Step] | None] | None = None,
-        definitions: Mapping[OperationType, Definition] = MappingProxyType({}),
-    ) -> None:
+    def __init__(self, model: Model, steps: Sequence[Sequence[Step] | None] | None = None) -> None:
         self._model = model
         graphs = (model.main, *model.referenced)
         self._main, *self._referenced = (
-            ReferenceGraph(model, graph, own, definitions)
+            ReferenceGraph(model, graph, own)
             for graph, own in zip(graphs, steps or [None] * len(graphs), strict=True)
         )
         self._is_tolerant = all(graph.is_tolerant for graph in (self._main, *self._referenced))

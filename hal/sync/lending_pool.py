@@ -120,11 +120,9 @@ class LendingPool(Generic[_T]):
         return True
 
     @contextmanager
-    def using(
-        self, deadline_s: float | None = None, cancellation: Cancellation | None = None
-    ) -> Iterator[_T]:
+    def using(self) -> Iterator[_T]:
         """Takes an object for the duration of the context; see `take`."""
-        item = self.take(deadline_s, cancellation)
+        item = self.take()
         try:
             yield item
         finally:

@@ -344,7 +344,7 @@ class FlatGraph:
         if call.binding.type in SHAPE_QUERIES:
             (index,) = call.indexes("input")
             shape = self.shape(index)
-            # The lengths of others are computed by `_computes_lengths`.
+            # The lengths of others are computed by `StoredOperands.computes_lengths`.
             lengths = tuple(1 if isinstance(each, Extent) else each for each in shape)
             any_values = np.broadcast_to(np.zeros((), np.int8), lengths)
             return DEFINITIONS[call.binding.type].reference(call.with_values({index: any_values}))

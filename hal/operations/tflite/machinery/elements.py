@@ -54,11 +54,10 @@ def indexes(
     *,
     rank: int | tuple[int, int] = 1,
     types: frozenset[OperandType] = INDEXES,
-    optional: bool = False,
 ) -> Parameter:
     """Creates a parameter for a tensor of indexes or lengths."""
     ranks = (rank, rank) if isinstance(rank, int) else rank
-    return Parameter(name=name, types=types, ranks=ranks, optional=optional)
+    return Parameter(name=name, types=types, ranks=ranks)
 
 
 def number(name: str) -> Parameter:

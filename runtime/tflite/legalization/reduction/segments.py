@@ -14,8 +14,8 @@ def bucketize(graph: SubgraphBuilder, operator: Operator, options: Options) -> N
     graph.emit(OperationType.TFLITE_BUCKETIZE, inputs, (graph.output(operator),))
 
 
-def _of(operation_type: OperationType, inputs: int, *, typed_as: int | None = 0) -> Legalization:
-    return Legalization(rule=operation(operation_type, typed_as=typed_as), inputs=(inputs, inputs))
+def _of(operation_type: OperationType, inputs: int) -> Legalization:
+    return Legalization(rule=operation(operation_type, typed_as=0), inputs=(inputs, inputs))
 
 
 LEGALIZATIONS: dict[int, Legalization] = {

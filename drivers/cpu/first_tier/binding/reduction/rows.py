@@ -137,11 +137,10 @@ def _rows(
     function: str,
     words: tuple[int, ...],
     constants: tuple[BoundConstant, ...] = (),
-    axis: str = "axis",
 ) -> list[BoundCall]:
     """Binds a kernel whose work items are rows of the input along its last axis."""
     shape = call.shape("input")
-    if not math.prod(shape) or resolve_axis(call.scalar(axis), len(shape), axis) != len(shape) - 1:
+    if not math.prod(shape) or resolve_axis(call.scalar("axis"), len(shape), "axis") != len(shape) - 1:
         raise NotBound("the axis has no kernel")
     return [
         BoundCall(
