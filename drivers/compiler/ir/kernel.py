@@ -7,6 +7,7 @@ from msgspec import Struct, field
 from msgspec.structs import force_setattr
 
 from neurald.drivers.compiler.ir.expression import Axis, Expression, Load, Reduce
+from neurald.drivers.compiler.ir.extents.extent import Extent
 from neurald.drivers.compiler.ir.graph import (
     Attention,
     Compute,
@@ -102,7 +103,8 @@ class Kernel(Struct, frozen=True, kw_only=True, eq=False):
             return None
         used = frozenset().union(*(free_axes(each) for each in reductions))
         count = 1 + max((n for n, each in enumerate(self.axes) if each in used), default=-1)
-        return count if element_count(self.shape[count:]) > 1 else None
+        row = element_count(self.shape[count:])
+        return count if isinstance(row, Extent) or row > 1 else None
 
     @property
     def aliased_input(self) -> Value | None:

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from neurald.drivers.compiler.ir.builder import Builder, Unsupported
 from neurald.drivers.compiler.ir.expression import Expression, clamp, load
+from neurald.drivers.compiler.ir.extents.extent import larger
 from neurald.drivers.compiler.ir.graph import Pair
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
@@ -105,7 +106,7 @@ def type_of_sums(source: Operand, filter_: Operand, weights: Value, channels: in
     Raises:
         Unsupported: see `sum_type`.
     """
-    kind = sum_type(source, filter_, weights.count // max(1, weights.shape[channels]))
+    kind = sum_type(source, filter_, weights.count // larger(weights.shape[channels], 1))
     if kind is not Scalar.INT64 or weights.constant is None:
         return kind
     magnitudes = np.abs(weights.constant.astype(np.int64) - filter_.zero_point)
@@ -147,7 +148,7 @@ def _may_exceed(call: Call, sums: Value, bias: Value | None, limit: int) -> bool
         return False
     if bias is not None and bias.constant is None and (bias.type is Scalar.INT64 or limit <= _MAX_INT32):
         return True
-    terms = math.prod(call.shape("filter")) // max(1, sums.shape[-1])
+    terms = math.prod(call.shape("filter")) // larger(sums.shape[-1], 1)
     reach = largest(call.operand("input")) * largest(call.operand("filter")) * terms
     if bias is not None and bias.constant is not None:
         reach += int(np.abs(clamped_bias(bias.constant)).max(initial=0))

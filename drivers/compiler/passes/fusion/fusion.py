@@ -32,7 +32,7 @@ from neurald.drivers.compiler.ir.expression import (
     axis,
     load,
 )
-from neurald.drivers.compiler.ir.extents.extent import estimate, is_one, same_shape
+from neurald.drivers.compiler.ir.extents.extent import Extent, estimate, is_one, same_shape
 from neurald.drivers.compiler.ir.graph import (
     Compute,
     Convolution,
@@ -286,7 +286,9 @@ class _Fusion:
         for each, times in _loads(reader):
             if each.value is not producer.output:
                 continue
-            if times > 1 or each.guard is not None or linearize(each.index, each.value.shape) is not expected:
+            if not is_one(times) or each.guard is not None:
+                return None
+            if linearize(each.index, each.value.shape) is not expected:
                 return None
         # Elements are now indexed by the contraction's axes.
         offset = linearize(producer.axes, producer.shape)
@@ -483,7 +485,10 @@ def _reduces_once_per_row(producer: Kernel, reader: Kernel) -> bool:
         return False
     rows = math.prod(producer.shape)
     count = next((k for k in range(len(reader.axes) + 1) if math.prod(reader.shape[:k]) == rows), None)
-    if count is None or math.prod(reader.shape[count:]) < 2:
+    if count is None:
+        return False
+    length = math.prod(reader.shape[count:])
+    if not isinstance(length, Extent) and length < 2:
         return False
     leading = linearize(reader.axes[:count], reader.shape[:count])
     loaded = [each for each, _ in _loads(reader) if each.value is producer.output]

@@ -9,6 +9,7 @@ from neurald.drivers.compiler.ir.expression import (
     load,
     reduce,
 )
+from neurald.drivers.compiler.ir.extents.extent import larger
 from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
@@ -51,7 +52,7 @@ def windows(call: Call, builder: Builder, plan: ContractionPlan, source: Value, 
     shape = plan.weights.shape
     sums = plan.contract(
         rows.values,
-        type=sum_type(math.prod(shape) // max(1, shape[plan.channels])),
+        type=sum_type(math.prod(shape) // larger(shape[plan.channels], 1)),
         padding=NO_PADDING if asymmetric else plan.padding,
     )
     sums = centred(builder, sums, rows, plan.weights, plan.channels)

@@ -18,7 +18,7 @@ from neurald.drivers.compiler.ir.expression import (
     maximum,
     minimum,
 )
-from neurald.drivers.compiler.ir.extents.extent import Extent, estimate
+from neurald.drivers.compiler.ir.extents.extent import Extent, at_least, estimate
 from neurald.drivers.compiler.ir.graph import delinearize, linearize
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -63,7 +63,7 @@ def _mean(call: Call, builder: Builder) -> tuple[Value, ...]:
         return (lower_mean(call, builder, axes),)
 
     def whole(total: Expression) -> Expression:
-        divisor = constant(max(1, count), Scalar.INT64)
+        divisor = constant(count + 1 - at_least(count, 1), Scalar.INT64)
         return apply(Op.TRUNCATE_DIVIDE, total, divisor).to(source.type)
 
     return (
