@@ -1,5 +1,6 @@
 """Input shapes of models with unspecified dimensions."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from logging import Logger
 from typing import TYPE_CHECKING, TypeVar
@@ -97,7 +98,9 @@ def open_shapes(model: Model, shapes: Mapping[int, Shape]) -> "tuple[ExtentScope
     return scope, opened
 
 
-def usual_shapes(model: Model, shapes: Mapping[int, Shape]) -> dict[int, Shape]:
+def usual_shapes(
+    model: Model, shapes: Mapping[int, Shape], *, keeps_equal: bool = False, factor: int = 1
+) -> dict[int, Shape]:
     """Returns shapes with greater lengths of the open dimensions, which are multiples of nothing.
 
     Decisions that are based on such lengths are also right for most others. Equal lengths at the
@@ -106,21 +109,44 @@ def usual_shapes(model: Model, shapes: Mapping[int, Shape]) -> dict[int, Shape]:
     Args:
         model: valid.
         shapes: the input shapes, by operand.
+        keeps_equal: whether equal lengths at different positions stay equal, too.
+        factor: of which all lengths are multiples nevertheless.
     """
     found: dict[tuple[int, int], int] = {}
     usual: dict[int, Shape] = {}
     for index, shape in shapes.items():
         lengths = list(shape)
         for position in open_positions(model.main.operands[index], shape):
-            key = position, shape[position]
+            key = 0 if keeps_equal else position, shape[position]
             if key not in found:
-                length = max(shape[position], USUAL_LENGTH) | 1
-                while length in found.values() or any(length % factor == 0 for factor in (3, 5, 7)):
-                    length += 2
-                found[key] = length
+                number = max(shape[position], USUAL_LENGTH) // factor | 1
+                while number * factor in found.values() or any(number % each == 0 for each in (3, 5, 7)):
+                    number += 2
+                found[key] = number * factor
             lengths[position] = found[key]
         usual[index] = tuple(lengths)
     return usual
+
+
+def usual_examples(model: Model, shapes: Mapping[int, Shape]) -> Iterator[dict[int, Shape]]:
+    """Yields `usual_shapes`, and then ones with what lengths have in common.
+
+    Some models are only valid for square matrices, or for images that are divided into blocks. Code
+    for lengths that are equal, or multiples of a power of 2, is valid for others that are so.
+
+    Args:
+        model: valid.
+        shapes: the input shapes, by operand.
+    """
+    opened = {index: open_positions(model.main.operands[index], shape) for index, shape in shapes.items()}
+    divisor = math.gcd(*(shapes[index][at] for index, found in opened.items() for at in found))
+    factor = min(divisor & -divisor, USUAL_LENGTH)
+    tried: list[dict[int, Shape]] = []
+    for keeps_equal, each in ((False, 1), (True, 1), (False, factor), (True, factor)):
+        example = usual_shapes(model, shapes, keeps_equal=keeps_equal, factor=max(1, each))
+        if example not in tried:
+            tried.append(example)
+            yield example
 
 
 def with_shorter(model: Model, shapes: Mapping[int, Shape]) -> Iterator[Mapping[int, Shape]]:

@@ -19,7 +19,7 @@ from neurald.drivers.compiler.frontend.variants.open_dimensions import (
     USUAL_LENGTH,
     known_shapes,
     open_positions,
-    usual_shapes,
+    usual_examples,
 )
 from neurald.drivers.compiler.frontend.variants.variant_uses import VariantUses, improving
 from neurald.hal.compiling.leaving import call_at_exit, call_no_more, note_freed
@@ -480,8 +480,9 @@ class SpecializingModel(InProcessModel):
                     continue
                 # The code for an example of usual lengths is valid for most others.
                 is_known = any(other == positions for _, other in self._opened)
-                example = known if is_known else usual_shapes(self._model, known)
-                found = open_models.get(count, example, options)
+                examples = (known,) if is_known else usual_examples(self._model, known)
+                tried = (open_models.get(count, example, options) for example in examples)
+                found = next((each for each in tried if each is not None), None)
                 if found is None:
                     self._open_models = None
                     return None

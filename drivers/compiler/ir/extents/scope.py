@@ -228,6 +228,8 @@ class ExtentScope:
         if len(factors) != 1:
             return False
         ((product, factor),) = factors.items()
+        if len(product) == 1 and product[0].kind is AtomKind.QUOTIENT and relation is Relation.NEGATIVE:
+            return self._restrict_dividend(product[0], factor, offset, holds)
         if len(product) != 1 or product[0].kind is not AtomKind.SYMBOL:
             return False
         symbol = product[0].number
@@ -264,6 +266,19 @@ class ExtentScope:
             return False
         self._set_bounds(symbol, low, high)
         return True
+
+    def _restrict_dividend(self, quotient: Atom, factor: int, offset: int, holds: bool) -> bool:
+        """Expresses whether factor × quotient + offset is negative by bounds of the dividend."""
+        divisor, limit = quotient.divisor, -1 - offset
+        if isinstance(divisor, Extent):
+            return False
+        if (factor > 0) == holds:
+            highest = limit // factor if holds else offset // -factor
+            rest = quotient.dividend - (highest + 1) * divisor
+            return isinstance(rest, Extent) and self._restrict(rest, Relation.NEGATIVE, holds=True)
+        lowest = -(limit // -factor) if holds else -(offset // factor)
+        rest = quotient.dividend - lowest * divisor
+        return isinstance(rest, Extent) and self._restrict(rest, Relation.NEGATIVE, holds=False)
 
     def _set_bounds(self, symbol: int, low: int, high: int) -> None:
         if (low, high) != self._bounds[symbol]:

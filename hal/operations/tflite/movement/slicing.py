@@ -129,13 +129,10 @@ def _range(
     end = min(max(end + length if end < 0 else end, low), high)
     if is_open[1]:
         end = length if stride > 0 else -1
-    # A length need not be an int, and may be 0; see `slice_range`.
-    count = -((begin - end) // stride)
-    count = count if count >= 0 else 0
-    if stride < 0 and not count:
+    if stride < 0 and end >= begin:
         return slice(0, 0)
     # A descending range to the first element has no valid end.
-    return slice(begin, begin + count * stride if begin + count * stride >= 0 else None, stride)
+    return slice(begin, end if end >= 0 else None, stride)
 
 
 def _strided_shape(call: Call) -> tuple[Shape, ...]:

@@ -256,6 +256,34 @@ def test_windows_longer_than_what_they_move_over(taps: int, *, is_depthwise: boo
             np.testing.assert_array_equal(found, wanted)
 
 
+@sweep("stride", [1, 2, 3])
+def test_columns_of_any_number_of_rows(
+    stride: int, compiles_here: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """There may be no rows, such as those of a search that has nothing left to look at."""
+    caplog.set_level(logging.INFO)
+    graph, shape = Graph(), (20, 3)
+    source, count = graph.value(shape=shape), graph.value(INT, (1,))
+    size, part, column = graph.value(INT, (2,)), graph.value(shape=(0, 3)), graph.value(shape=(0,))
+    graph.builder.add_operation(
+        Op.TFLITE_CONCATENATION, [count, graph.constant([3], INT), number(graph, 0)], [size]
+    )
+    graph.builder.add_operation(Op.TFLITE_SLICE, [source, graph.constant([0, 0], INT), size], [part])
+    limits = [graph.constant(each, INT) for each in ([0, 1], [0, 2], [stride, 1])]
+    # All rows, and one column, whose dimension is removed.
+    masks = [number(graph, each) for each in (1, 1, 0, 0, 2)]
+    flag = graph.builder.add_operand(nd.OperandType.BOOL)
+    graph.builder.set_operand_value(flag, value=False)
+    graph.builder.add_operation(Op.TFLITE_STRIDED_SLICE, [part, *limits, *masks, flag], [column])
+    builder = nd.CompilationBuilder(graph.finish([source, count], [column]), [CpuDevice()])
+    builder.set_caching(None)
+    compilation, array = builder.finish(), np.arange(60, dtype=np.float32).reshape(shape)
+    for length in (5, 0, 1, 20, 2):
+        (found,) = compilation.run(array, turns(length))
+        np.testing.assert_array_equal(found, array[:length, 1][::stride])
+    assert "runs on references" not in caplog.text
+
+
 @sweep("rows", [1, 2, 3, 40])
 @sweep("is_open", [False, True])
 def test_rows_before_and_after_an_index_that_is_data(

@@ -7,6 +7,7 @@ import neurald as nd
 from neurald.drivers.compiler.frontend.variants.open_dimensions import (
     is_specified,
     open_shapes,
+    usual_examples,
     usual_shapes,
     with_assumed_shapes,
     with_shorter,
@@ -54,6 +55,26 @@ def test_open_shapes_share_a_symbol_where_lengths_are_equal() -> None:
     usual = usual_shapes(model, shapes)
     assert usual[first][0] == usual[second][0] != usual[third][0]
     assert usual[third][1] == 1
+
+
+def _examples(*given: tuple[int, int]) -> list[list[tuple[int, ...]]]:
+    builder = nd.ModelBuilder()
+    inputs, outputs = ([builder.add_operand(FLOAT, (0, 0)) for _ in given] for _ in range(2))
+    for source, result in zip(inputs, outputs, strict=True):
+        builder.add_operation(_Op.ABS, [source], [result])
+    builder.identify_inputs_and_outputs(inputs, outputs)
+    model = builder.finish()
+    shapes: dict[int, Shape] = dict(zip(model.main.inputs, given, strict=True))
+    return [list(each.values()) for each in usual_examples(model, shapes)]
+
+
+def test_usual_examples_keep_what_lengths_have_in_common() -> None:
+    """First nothing, then that they are equal, or multiples of a power of 2, or both."""
+    assert _examples((5, 6)) == [[(67, 71)]]
+    assert _examples((5, 5), (5, 1)) == [[(67, 71), (67, 1)], [(67, 67), (67, 1)]]
+    assert _examples((8, 12)) == [[(67, 71)], [(68, 76)]]
+    assert _examples((6, 6)) == [[(67, 71)], [(67, 67)], [(74, 82)], [(74, 74)]]
+    assert _examples((1, 1)) == [[(1, 1)]]
 
 
 def test_shorter_examples() -> None:

@@ -156,6 +156,22 @@ def test_guards_of_one_length_become_its_bounds() -> None:
     assert scope.bounds(0) == (32, 63)
 
 
+@pytest.mark.parametrize("factor", [1, -1, 3, -3])
+@pytest.mark.parametrize("compare", COMPARISONS)
+def test_guards_of_a_quotient_become_bounds(compare: Callable[[Any, Any], bool], factor: int) -> None:
+    """Shapes outside of them are known to need other code before it runs."""
+    if compare in (operator.eq, operator.ne):
+        pytest.skip("the quotient's value is no range of lengths")
+    for limit in range(-20, 21, 5):
+        scope = ExtentScope([37])
+        (length,) = scope.symbols
+        found = compare((2 * length + 3) // 7 * factor, limit)
+        assert not scope.guards
+        for each in range(2, 120):
+            low, high = scope.bounds(0)
+            assert (low <= each <= high) == (compare((2 * each + 3) // 7 * factor, limit) == found)
+
+
 def test_a_number_that_python_or_numpy_needs_pins_the_extent() -> None:
     for use in (range, np.zeros, int, float, lambda length: [0] * length, lambda length: f"{length:d}"):
         scope = ExtentScope([37])
