@@ -299,8 +299,8 @@ _COMPILER = (
     Mutant(
         name="fusion-guarded-sum",
         file="drivers/compiler/passes/fusion/fusion.py",
-        text="if times > 1 or each.guard is not None or linearize",
-        replacement="if times > 1 or linearize",
+        text="if not is_one(times) or each.guard is not None:",
+        replacement="if not is_one(times):",
         breaks="A reader that replaces some sums of a contraction is fused as if it read them all.",
         tests=("tests/drivers/compiler/passes/fusion/test_fusion.py",),
     ),

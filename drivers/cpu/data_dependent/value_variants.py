@@ -12,10 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias, cast
 
+import numpy as np
+
 from neurald.drivers.compiler.frontend.control_flow.structured_model import CONTROL_FLOW
 from neurald.drivers.compiler.frontend.variants.variant_uses import VariantUses, improving
 from neurald.drivers.cpu.data_dependent.growing_model import GrowingModel
-from neurald.drivers.cpu.parts.partly_compiled_model import stored_like
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult, KernelTime
 from neurald.hal.errors import Error, OpFailed, OutOfMemory, ResourceExhaustedTransient
@@ -242,8 +243,8 @@ class ValueVariants(InProcessModel):
         operands = [self._model.main.operands[index] for index in indexes]
         # Other arrays may have the same bytes.
         expected = [
-            (operand.type.dtype, _shape(operand, self._shapes, index) or ())
-            for operand, index in zip(operands, indexes, strict=True)
+            (position, operand.type.dtype, _shape(operand, self._shapes, index) or ())
+            for position, operand, index in zip(positions, operands, indexes, strict=True)
         ]
         count = len(self._model.main.inputs)
         known: dict[_Values, ArrayFunction] = {}
@@ -251,13 +252,20 @@ class ValueVariants(InProcessModel):
         def run(*arrays: Any) -> list[Array] | None:
             if len(arrays) != count:
                 return None
-            given = [arrays[n] for n in positions]
-            if not stored_like(given, expected):
-                return None
-            values = tuple([each.tobytes() for each in given])
+            given = []
+            for position, dtype, shape in expected:
+                array = arrays[position]
+                if type(array) is not np.ndarray or array.dtype != dtype or array.shape != shape:
+                    return None
+                given.append(array.tobytes())
+            values = tuple(given)
             function = known.get(values)
             if function is None:
-                variant, uses = self._found(values)
+                # Without a lock, since these are counted until there is a variant.
+                uses = self._uses.get(values)
+                variant = None
+                if uses is None:
+                    variant, uses = self._found(values)
                 if variant is None:
                     if base is None:
                         return None
