@@ -52,8 +52,10 @@ def _quantize_limit(value: float, operand: Operand) -> int:
 def _rounded_ratio(value: float, scale: float) -> int:
     """Returns TFLite's `TfLiteRound(value / scale)`, in float32."""
     with np.errstate(all="ignore"):
+        ratio = float(np.float32(value) / np.float32(scale))
+    if not math.isfinite(ratio):
         # A scale below the range of float32 becomes 0; the result must stay finite.
-        ratio = float(np.nan_to_num(np.float32(value) / np.float32(scale)))
+        ratio = float(np.nan_to_num(np.float32(ratio)))
     return int(math.copysign(math.floor(abs(ratio) + 0.5), ratio))
 
 

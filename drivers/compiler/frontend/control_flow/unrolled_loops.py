@@ -65,17 +65,28 @@ class UnrolledLoops:
             NotUnrolled: it has more turns, or they do not follow from constants.
             ShapeChanges: a shape in it depends on data.
         """
-        self._require_few_turns(call, inputs, origin)
-        return self._add(call, inputs, origin, _MAX_TURNS, _MAX_OPERATIONS)
+        turns = self._counted_turns(call, inputs, origin)
+        return self._add(call, inputs, origin, _MAX_TURNS, _MAX_OPERATIONS, turns)
 
     def add_changing(self, call: Call, inputs: Sequence[int], origin: int) -> Sequence[int]:
         """Unrolls a loop whose shapes change in every turn, within wide limits; see `add_short`."""
         return self._add(call, inputs, origin, _MAX_CHANGING_TURNS, _MAX_CHANGING_OPERATIONS)
 
     def _add(
-        self, call: Call, inputs: Sequence[int], origin: int, max_turns: int, max_operations: int
+        self,
+        call: Call,
+        inputs: Sequence[int],
+        origin: int,
+        max_turns: int,
+        max_operations: int,
+        turns: int | None = None,
     ) -> Sequence[int]:
         """Inlines every turn of a loop whose condition follows from constants.
+
+        Args:
+            call, inputs, origin: see `add_short`.
+            max_turns, max_operations: the limits.
+            turns: the number of turns; None if they are not counted.
 
         Raises:
             NotUnrolled: it does not, or the limits do not suffice.
@@ -84,9 +95,9 @@ class UnrolledLoops:
         first = len(self._flat.operations)
         with self._flat.attempt():
             for turn in range(max_turns + 1):
-                if not self._has_turn(call, values, origin):
+                if turn == turns or (turns is None and not self._has_turn(call, values, origin)):
                     return values
-                if not turn:
+                if turns is None and not turn:
                     self._require_known_condition(call, values)
                 results = self._inliner.inline(call.graph_index("body"), values, origin)
                 values[: len(results)] = [self._operands.realized(each) for each in results]
@@ -129,8 +140,11 @@ class UnrolledLoops:
     def _are_known(self, values: Sequence[int], positions: Collection[int]) -> bool:
         return all(values[number] in self._flat.known for number in positions)
 
-    def _require_few_turns(self, call: Call, inputs: Sequence[int], origin: int) -> None:
+    def _counted_turns(self, call: Call, inputs: Sequence[int], origin: int) -> int | None:
         """Counts the turns of a loop by inlining only what counts them.
+
+        Returns:
+            Their number; None if what counts them is most of the body.
 
         Raises:
             NotUnrolled: there are too many to unroll it, or they do not follow from constants.
@@ -138,7 +152,7 @@ class UnrolledLoops:
         body = call.graph("body")
         counter = loop_counter(call.graph("condition"), body)
         if counter is None:
-            return
+            return None
         first = [
             None if each not in self._flat.known else _integer(self._flat.known[each]) for each in inputs
         ]
@@ -146,10 +160,10 @@ class UnrolledLoops:
             raise NotUnrolled("a loop has too many turns to be unrolled")
         values, number = [*inputs], call.graph_index("body")
         with self._flat.attempt() as undo:
-            for _ in range(_MAX_TURNS + 1):
+            for turns in range(_MAX_TURNS + 1):
                 if not self._has_turn(call, values, origin):
                     undo()
-                    return
+                    return turns
                 mapping = self._inliner.inline_counter(number, values, counter, origin)
                 for each in counter.values:
                     values[each] = self._operands.realized(mapping[body.outputs[each]])

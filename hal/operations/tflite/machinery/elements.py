@@ -13,8 +13,8 @@ from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import ANY_RANK, MAX_RANK, Form, Parameter, Row, row
 from neurald.hal.records import replace
 
-#: Types of elements that are moved as raw values.
-ELEMENTS = (
+#: ELEMENTS that have an order.
+ORDERED_ELEMENTS = (
     OperandType.TENSOR_FLOAT32,
     OperandType.TENSOR_FLOAT16,
     OperandType.TENSOR_INT32,
@@ -27,11 +27,9 @@ ELEMENTS = (
     OperandType.TENSOR_UINT32,
     OperandType.TENSOR_UINT64,
     OperandType.TENSOR_FLOAT64,
-    OperandType.TENSOR_COMPLEX64,
-    OperandType.TENSOR_COMPLEX128,
 )
-#: ELEMENTS that have an order.
-ORDERED_ELEMENTS = tuple(kind for kind in ELEMENTS if kind.dtype.kind != "c")
+#: Types of elements that are moved as raw values.
+ELEMENTS = (*ORDERED_ELEMENTS, OperandType.TENSOR_COMPLEX64, OperandType.TENSOR_COMPLEX128)
 #: ELEMENTS and strings, which most operations do not support.
 ELEMENTS_AND_STRINGS = (*ELEMENTS, OperandType.TENSOR_STRING)
 #: Types of indexes and lengths.

@@ -27,7 +27,7 @@ from neurald.drivers.compiler.frontend.control_flow.structuring import structure
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.model.graph import Operation
-from neurald.hal.operations.machinery.call import Array
+from neurald.hal.operations.machinery.call import Array, Call
 
 Op = nd.OperationType
 
@@ -91,22 +91,41 @@ def test_longer_loops_are_inlined_once(iterations: float) -> None:
     assert _types(structured, structured.items) == [Op.LESS, ADD, MUL, ADD]
 
 
-def test_a_long_loop_is_not_inlined_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its turns are counted without what does not count them, and what changes is known before."""
+def _counted_loop(turns: int) -> nd.Model:
+    """Returns a model with a loop whose body has ten operations besides those that count."""
     body, graph = Graph(), Graph()
     counter, first = body.value(shape=(1,)), body.value()
     outputs = [body.binary(ADD, counter, body.constant([1]), body.value(shape=(1,))), first]
     for _ in range(10):
         outputs[1] = body.binary(MUL, outputs[1], body.constant([2]), body.value())
     value, result = graph.value(), graph.value()
-    models = graph.model(below(100, extra=1)), graph.model(body.finish([counter, first], outputs))
+    models = graph.model(below(turns, extra=1)), graph.model(body.finish([counter, first], outputs))
     graph.builder.add_operation(
         Op.WHILE, [*models, graph.constant([0]), value], [graph.value(shape=(1,)), result]
     )
-    model = graph.finish([value], [result])
-    structured, added = _structured(monkeypatch, model)
+    return graph.finish([value], [result])
+
+
+def test_a_long_loop_is_not_inlined_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its turns are counted without what does not count them, and what changes is known before."""
+    structured, added = _structured(monkeypatch, _counted_loop(100))
     assert len([*_only(WhileLoop, structured.items)]) == 1
     assert added.count(MUL) == 10
+
+
+def test_the_conditions_of_a_short_loop_are_evaluated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluated: list[Op] = []
+    known_results = FlatGraph.known_results
+
+    def counted(flat: FlatGraph, call: Call) -> Sequence[Array] | None:
+        evaluated.append(call.binding.type)
+        return known_results(flat, call)
+
+    monkeypatch.setattr(FlatGraph, "known_results", counted)
+    structured, added = _structured(monkeypatch, _counted_loop(3))
+    assert not [*_only(WhileLoop, structured.items)]
+    assert added.count(MUL) == 30
+    assert evaluated.count(Op.LESS) == 4
 
 
 def _structured(monkeypatch: pytest.MonkeyPatch, model: nd.Model) -> tuple[StructuredModel, list[Op]]:
