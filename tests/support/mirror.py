@@ -595,7 +595,6 @@ COVERED_BY: Mapping[str, str] = {
     "service/inference/server/http/json_parameters.py": "tests/service/inference/server/http/test_http_app.py",
     "service/inference/server/http/request_body.py": "tests/service/inference/server/http/test_http_app.py",
     "service/inference/server/http/request_head.py": "tests/service/inference/server/http/test_http_app.py",
-    "service/inference/server/calls/calls.py": "tests/service/inference/server/grpc/test_grpc_service.py",
     "service/inference/server/http/metrics.py": "tests/service/inference/server/http/test_http_app.py",
     "service/inference/server/client_choices.py": "tests/service/inference/server/test_supervision.py",
     "service/inference/server/front_end_report.py": "tests/service/inference/server/test_supervision.py",

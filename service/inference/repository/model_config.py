@@ -46,6 +46,8 @@ _MAX_JSON_CHARACTERS: Final = 1 << 20
 _MAX_INSTANCES: Final = 64
 _MAX_BATCH: Final = 65_536
 _MAX_DELAY_S: Final = 10.0
+#: With what errors of a client's configuration begin, as in Triton.
+_OVERRIDE: Final = "Invalid config override: "
 #: Maximum number of characters of the names of fields without effect in the log.
 _MAX_SHOWN: Final = 500
 
@@ -117,9 +119,11 @@ def parse_config_json(name: str, text: str) -> Any:
         )
         given = msgspec.json.decode(text)
     except (json_format.ParseError, ValueError, *DECODE_ERRORS) as error:
-        raise ServiceError(Status.INVALID, f"the configuration of {name} is not valid: {error}") from None
+        raise ServiceError(
+            Status.INVALID, f"{_OVERRIDE}the configuration of {name} is not valid: {error}"
+        ) from None
     if not isinstance(given, dict):
-        raise ServiceError(Status.INVALID, f"the configuration of {name} is not a JSON object")
+        raise ServiceError(Status.INVALID, f"{_OVERRIDE}the configuration of {name} is not a JSON object")
     fields = set(fields_of_json(given, ModelConfig.DESCRIPTOR))
     _refuse(name, fields)
     _report(name, fields)

@@ -1,11 +1,13 @@
 """The calls of the V2 protocol, independent of the transport."""
 
 import json
+import logging
 from collections.abc import Callable
 from typing import Any, Final
 
 from neurald._version import __version__
 from neurald.hal.lanes.opening import TensorDescription
+from neurald.hal.process.rate_limited_logger import RateLimitedLogger
 from neurald.service.inference.models.known_run import BegunRun, KnownRun, NoteKnown
 from neurald.service.inference.models.model_interface import Encode
 from neurald.service.inference.models.registry import READY, Registry
@@ -28,6 +30,8 @@ from neurald.service.inference.server.calls.log_settings import LogSettings
 from neurald.service.inference.server.tracing.trace_settings import Changes
 from neurald.service.inference.server.tracing.traces import RequestTraces
 
+logger = logging.getLogger(__name__)
+
 NAME: Final = "neurald"
 EXTENSIONS: Final = (
     "binary_tensor_data",
@@ -46,6 +50,8 @@ EXTENSIONS: Final = (
 #: The parameters of a call that loads a model: the configuration, and files by "file:VERSION/NAME".
 _CONFIG: Final = "config"
 _FILE: Final = "file:"
+#: The most characters of an error in the log, which has what a client has sent.
+_MAX_LOGGED: Final = 500
 
 
 class Calls:
@@ -73,6 +79,7 @@ class Calls:
         self.log_settings = log_settings
         self._traces = traces
         self._allow_control = allow_control
+        self._warnings = RateLimitedLogger(logger)
         #: False until the models of the start are loaded, and from the moment when the end begins.
         self.is_open = False
 
@@ -178,7 +185,12 @@ class Calls:
                 )
             else:
                 raise ServiceError(Status.INVALID, f"unrecognized load parameter {quoted(key)}")
-        await self.registry.load(name, config, files)
+        try:
+            await self.registry.load(name, config, files)
+        except ServiceError as error:
+            shown = str(error)[:_MAX_LOGGED].encode("unicode_escape").decode("ascii")
+            self._warnings.warning("a model is not loaded as a client asks: %s", shown)
+            raise
         self.registry.note_choice(name, is_wanted=True)
 
     async def unload(self, name: str) -> None:

@@ -371,6 +371,17 @@ def test_configurations_that_cannot_be_used_fail_to_load(serving: Serving) -> No
         assert client.is_model_ready("same")
 
 
+def test_configurations_of_clients_are_named_in_the_error(serving: Serving) -> None:
+    for module, place in ((triton_grpc, serving.grpc), (triton_http, serving.http)):
+        with (
+            module.InferenceServerClient(place) as client,
+            pytest.raises(
+                InferenceServerException, match="Invalid config override: the configuration of same"
+            ),
+        ):
+            client.load_model("same", config='"parameters": {')
+
+
 def test_models_that_are_not_ready_say_so(serving: Serving) -> None:
     connection = http.client.HTTPConnection(serving.http, timeout=60)
     for path, status, content in (
