@@ -1,9 +1,11 @@
-"""The page about locks lists every file that makes one, and no other."""
+"""The page about locks lists every file that makes one, and orders of locks are recorded."""
 
 import re
+import threading
 from pathlib import Path
 
 import pytest
+from support.lock_order import LockOrder, RecordedLock
 from support.mirror import SOURCES
 
 pytestmark = pytest.mark.quick
@@ -37,3 +39,37 @@ def test_listed_locks_exist() -> None:
         text = (ROOT / file).read_text(encoding="utf-8")
         for name in re.findall(r"`(?:\w+\.)?(\w+)`", locks):
             assert re.search(rf"\b{name}\b", text), f"{file} has no {name}"
+
+
+@pytest.mark.parametrize("contradicts", [False, True])
+def test_contradicting_orders_are_found(contradicts: bool) -> None:
+    order = LockOrder()
+    first, second, third = (RecordedLock(order, name, threading.Lock()) for name in "abc")
+    with first, second:
+        pass
+    with second, third:
+        pass
+    with third:
+        assert first.acquire(blocking=False)  # it does not wait
+    first.release()
+    assert order.found() == {"a": {"b"}, "b": {"c"}}
+    if contradicts:
+        with third, first:
+            pass
+    assert order.cycle() == (["a", "b", "c", "a"] if contradicts else [])
+
+
+def test_reentrant_locks_and_signals_have_no_order() -> None:
+    order = LockOrder()
+    outer, again = RecordedLock(order, "a", threading.RLock()), RecordedLock(order, "b", threading.RLock())
+    with outer, again, outer:
+        pass
+    signal = RecordedLock(order, "c", threading.Lock())
+    signal.acquire()
+    with again:
+        thread = threading.Thread(target=signal.release)
+        thread.start()
+        signal.acquire()
+    thread.join()
+    assert order.found() == {"a": {"b"}}
+    assert not order.cycle()
