@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from neurald.drivers.compiler.frontend.control_flow.inlining_budget import InliningBudget
 from neurald.drivers.compiler.frontend.control_flow.sequence_loops import SEQUENCES, may_have_loops
 from neurald.drivers.compiler.frontend.control_flow.structured_model import (
     CONTROL_FLOW,
@@ -89,6 +90,7 @@ class Preparation:
         self._keeps_artifact = keeps_artifact
         self._helper = helper
         self._folding = ConstantFolding(target, generate)
+        self._inlining = InliningBudget()
 
     def prepare(
         self, model: Model, shapes: Mapping[int, Shape] | None = None
@@ -297,7 +299,9 @@ class Preparation:
         )
 
         try:
-            return structure_control_flow(model, shapes, self._folding.graph, positions, scope)
+            return structure_control_flow(
+                model, shapes, self._folding.graph, positions, scope, budget=self._inlining
+            )
         except (Error, MemoryError):
             raise
         except Exception as error:

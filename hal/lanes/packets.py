@@ -31,6 +31,9 @@ ALIGNMENT: Final = 64
 #: The largest packet, and the most dimensions of a tensor.
 MAX_PACKET_BYTES: Final = 1 << 16
 MAX_RANK: Final = 32
+#: The most elements of a tensor, also of an empty one if lengths of 0 are left out: NumPy has no
+#: array with more bytes than an address can count, 8 for an element.
+MAX_ELEMENTS: Final = (2**63 - 1) // 8
 #: How many orders a worker keeps.
 KEPT_ORDERS: Final = 32
 #: How many windows a worker keeps. One more takes the place of the oldest, and has the worker
@@ -70,6 +73,8 @@ class TensorAt(msgspec.Struct, frozen=True, array_like=True):
         """Raises BadData unless the tensor fits an arena of this size, and its shape."""
         if len(self.shape) > MAX_RANK or any(length < 0 for length in self.shape):
             raise BadData(f"a tensor has the shape {list(self.shape[:MAX_RANK])}, which is not valid")
+        if math.prod(filter(None, self.shape)) > MAX_ELEMENTS:
+            raise BadData(f"a tensor has the shape {list(self.shape)}; no array can be that large")
         checked_range(self.offset, self.size, arena_bytes, "a tensor in an arena")
         if self.kind != BYTES:
             expected = math.prod(self.shape) * type_named(self.kind).itemsize

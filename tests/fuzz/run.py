@@ -9,8 +9,11 @@ The targets, all unless one is named:
     tflite     `.tflite` files, run on references; some also compiled, with equal results
     requests   requests of a client with a session, memories and prepared models, to a daemon
     ring       packets and shared memory of rings, from a hostile client or daemon
-    cache      changed, truncated, exchanged or missing cache files, and the installation's secret
+    lane       packets, descriptors and rings of lanes, from a hostile client of the service
+    cache      changed, truncated, exchanged or missing cache files, links, pipes and other things
+               in their places, and the installation's secret
     npz        damaged `.npz` files with inputs
+    config     configurations of models and of the service manager
 
 Worker processes run the cases, each with a limited address space and a time limit per case. A
 worker that dies or hangs is a finding with its case, and is replaced. Cases start from valid

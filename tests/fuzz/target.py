@@ -13,8 +13,10 @@ MODULES: Mapping[str, str] = {
     "tflite": "fuzz.target_tflite",
     "requests": "fuzz.target_requests",
     "ring": "fuzz.target_ring",
+    "lane": "fuzz.target_lane",
     "cache": "fuzz.target_cache",
     "npz": "fuzz.target_npz",
+    "config": "fuzz.target_config",
 }
 
 

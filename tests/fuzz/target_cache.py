@@ -28,9 +28,15 @@ _KINDS = (
     "remove",
     "exchange",
     "link",
+    "loop",
+    "device",
+    "pipe",
+    "sparse",
     "directory",
     "secret",
 )
+#: Size of a file with nothing behind its first bytes.
+_SPARSE_BYTES = 1 << 42
 
 
 class CacheTarget:
@@ -130,7 +136,7 @@ class CacheTarget:
         if kind == "secret":
             self._secret.write_bytes(mutate_bytes(self._kept_secret, random.Random(edit["seed"]))[0])
             return
-        if path.is_dir() or not path.parent.is_dir():
+        if (path.is_dir() and not path.is_symlink()) or not path.parent.is_dir():
             return
         path.unlink(missing_ok=True)
         good = (self._good / edit["file"]).read_bytes()
@@ -146,6 +152,15 @@ class CacheTarget:
             path.write_bytes((self._good / edit["other"]).read_bytes())
         elif kind == "link":
             path.symlink_to(self._good / edit["other"])
+        elif kind == "loop":
+            path.symlink_to(path)
+        elif kind == "device":
+            path.symlink_to("/dev/zero")
+        elif kind == "pipe":
+            os.mkfifo(path)
+        elif kind == "sparse":
+            path.write_bytes(good[:100])
+            os.truncate(path, _SPARSE_BYTES)
         elif kind == "directory":
             path.mkdir()
 

@@ -25,7 +25,15 @@ from support.tiers import spread
 import neurald as nd
 
 #: Number of cases of each target, and minimum number of kinds of outcomes.
-SLICES = {"tflite": (100, 20), "requests": (75, 25), "ring": (40, 5), "cache": (30, 10), "npz": (200, 20)}
+SLICES = {
+    "tflite": (100, 20),
+    "requests": (75, 25),
+    "ring": (40, 5),
+    "lane": (40, 8),
+    "cache": (30, 10),
+    "npz": (200, 20),
+    "config": (300, 20),
+}
 #: The environment of a process that imports these tests.
 _PATHS = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 #: Number of seeds of a target that the tier `default` tries.
@@ -84,11 +92,21 @@ def test_a_mutator(mutator: Mutator) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["tflite", "requests", "ring", "cache", "npz"])
-def test_seeds_are_accepted(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("tflite", "ran"),
+        ("requests", "OK"),
+        ("ring", "kind"),
+        ("lane", "ran"),
+        ("cache", "hit"),
+        ("npz", "read"),
+        ("config", "used"),
+    ],
+)
+def test_seeds_are_accepted(name: str, expected: str) -> None:
     """Otherwise mutated inputs would be refused for reasons of the seed."""
     target = target_of(name, None)
-    expected = {"tflite": "ran", "requests": "OK", "ring": "kind", "cache": "hit", "npz": "read"}[name]
     with closing(target):
         outcomes = [target.run(seed) for seed in spread(_MOST_SEEDS, list(target.seeds()))]
     accepted = [outcome for outcome in outcomes if expected in outcome or "done" in outcome]

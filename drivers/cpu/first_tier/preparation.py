@@ -5,6 +5,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from neurald.drivers.compiler.frontend.control_flow.inlining_budget import InliningBudget
 from neurald.drivers.cpu.data_dependent.bounded_model import on_references, whole_model
 from neurald.drivers.cpu.first_tier.assembly import BoundPart, assemble
 from neurald.drivers.cpu.first_tier.binding.binder import Binder
@@ -44,7 +45,7 @@ def prepare(model: Model, target: Target, code: Code, team: Team) -> "CpuPrepare
         code: the code of the library.
         team: the threads that run the model.
     """
-    structured = partial(_structured, target=target, code=code, team=team)
+    structured = partial(_structured, target=target, code=code, team=team, budget=InliningBudget())
     controls = [n for n, each in enumerate(model.main.operations) if each.type in _CONTROL_FLOW]
     native = structured(model) if controls else None
     if native is not None:
@@ -82,7 +83,12 @@ def _segment(
 
 
 def _structured(
-    model: Model, target: Target, code: Code, team: Team, positions: Sequence[int] | None = None
+    model: Model,
+    target: Target,
+    code: Code,
+    team: Team,
+    budget: InliningBudget,
+    positions: Sequence[int] | None = None,
 ) -> NativeModel | None:
     """Returns the step of a model with control flow; None if not everything has kernels.
 
@@ -91,13 +97,13 @@ def _structured(
         target: the target of the code.
         code: the code of the library.
         team: the threads that run the model.
-        positions: see `structure_control_flow`.
+        budget, positions: see `structure_control_flow`.
     """
     from neurald.drivers.compiler.frontend.control_flow.structuring import structure_control_flow
     from neurald.drivers.cpu.first_tier.program import bound_program
 
     try:
-        structured = structure_control_flow(model, positions=positions, splits_sequences=False)
+        structured = structure_control_flow(model, positions=positions, splits_sequences=False, budget=budget)
         flat, main = structured.model, structured.model.main
         binder = Binder(flat, main, tiles_of(target), is_known=True)
         program = bound_program(structured, binder)

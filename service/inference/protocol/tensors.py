@@ -270,7 +270,7 @@ def checked_shape(name: str, shape: "list[int] | tuple[int, ...]") -> tuple[int,
     """Returns the shape of an input.
 
     Raises:
-        ServiceError: a length is negative, or there are too many.
+        ServiceError: a length is negative, there are too many, or no array can have them.
     """
     if len(shape) > MAX_RANK or any(length < 0 for length in shape):
         raise ServiceError(
@@ -278,7 +278,8 @@ def checked_shape(name: str, shape: "list[int] | tuple[int, ...]") -> tuple[int,
             f"All input dimensions should be specified for input {quoted(name)}, got {list(shape[:MAX_RANK])}, of "
             f"{len(shape)} lengths; up to {MAX_RANK} that are not negative are expected",
         )
-    count = math.prod(shape)
+    # A length of 0 makes no other one smaller: arrays are refused whose other lengths overflow.
+    count = math.prod(filter(None, shape))
     if count > _MAX_ELEMENTS or any(length > _MAX_ELEMENTS for length in shape):
         raise ServiceError(
             Status.INVALID,

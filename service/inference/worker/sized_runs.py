@@ -76,8 +76,10 @@ class SizedRuns:
         """
         shapes = self._likely_shapes(tuple(each.shape for each in inputs))
         for _ in range(_MAX_GROWTHS):
+            # Empty outputs, too, are arrays, whose other lengths must not overflow.
             size = sum(
-                math.prod(shape) * dtype.itemsize for shape, dtype in zip(shapes, self.types, strict=True)
+                math.prod(filter(None, shape)) * dtype.itemsize
+                for shape, dtype in zip(shapes, self.types, strict=True)
             )
             if size > _MAX_OUTPUT_BYTES:
                 raise BadData(

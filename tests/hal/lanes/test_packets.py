@@ -41,6 +41,12 @@ def test_tensors_are_arrays_on_the_arena() -> None:
         TensorAt(kind="complex64", shape=(1,), offset=0, size=8),
         TensorAt(kind="object", shape=(1,), offset=0, size=8),
         TensorAt(kind=BYTES, shape=(100,), offset=0, size=8),
+        # An empty array, too, has lengths whose product can be counted.
+        TensorAt(kind="float32", shape=(0, 2**40, 2**40), offset=0, size=0),
+        TensorAt(kind="bool", shape=(2**62, 0), offset=0, size=0),
+        TensorAt(kind="bool", shape=(0, 2**63 - 1), offset=0, size=0),
+        TensorAt(kind="bool", shape=(0, 2**64), offset=0, size=0),
+        TensorAt(kind=BYTES, shape=(1, 0, 2**31, 2**31), offset=0, size=0),
     ],
 )
 def test_tensors_that_are_not_in_the_arena_are_refused(tensor: TensorAt) -> None:

@@ -25,6 +25,7 @@ from neurald.drivers.compiler.frontend.control_flow.flat_graph import (
     NotStructured,
     ShapeChanges,
 )
+from neurald.drivers.compiler.frontend.control_flow.inlining_budget import InliningBudget
 from neurald.drivers.compiler.frontend.control_flow.length_symbols import LengthSymbols
 from neurald.drivers.compiler.frontend.control_flow.loop_counters import LoopCounter
 from neurald.drivers.compiler.frontend.control_flow.repeated_loops import RepeatedLoops
@@ -56,10 +57,6 @@ if TYPE_CHECKING:
     from neurald.drivers.compiler.frontend.control_flow.data_lengths import DataLengths
     from neurald.drivers.compiler.ir.extents.scope import ExtentScope
 
-#: Limit on inlined operations, including those of attempts: nested loops multiply them. It grows
-#: with the number of operations.
-_MAX_INLINED, _MAX_INLINED_PER_OPERATION = 20_000, 8
-
 
 def structure_control_flow(
     model: Model,
@@ -69,6 +66,7 @@ def structure_control_flow(
     scope: "ExtentScope | None" = None,
     *,
     splits_sequences: bool = True,
+    budget: InliningBudget | None = None,
 ) -> StructuredModel:
     """Returns the model with its control flow as a program.
 
@@ -80,20 +78,27 @@ def structure_control_flow(
             is the whole model.
         scope: the scope of the extents in `input_shapes`; None if there are none.
         splits_sequences: whether operations over long sequences become loops, see `sequence_loops`.
+        budget: what it shares with other parts of the same model; None for one of its own.
 
     Raises:
         BadData: the control flow cannot be compiled, or the model has an error, which its execution
             reports.
     """
+    shared = InliningBudget() if budget is None else budget
+    most = shared.begin(model)
+    structurer: _Structurer | None = None
     try:
         structurer = _Structurer(
-            model, input_shapes or {}, evaluate, scope, splits_sequences=splits_sequences
+            model, input_shapes or {}, evaluate, scope, most, splits_sequences=splits_sequences
         )
         return structurer.result(positions)
     except UnknownValue as error:
         raise BadData(f"control flow: {error} is not known before execution") from None
     except NotStructured as error:
         raise BadData(f"control flow: {error}") from None
+    finally:
+        if structurer is not None:
+            shared.spend(most - structurer.left)
 
 
 class _Structurer:
@@ -102,6 +107,10 @@ class _Structurer:
     Args:
         model: the model.
         input_shapes, evaluate, scope, splits_sequences: see `structure_control_flow`.
+        most: how many operations it may inline.
+
+    Attributes:
+        left: how many of these it has not inlined.
     """
 
     def __init__(
@@ -110,6 +119,7 @@ class _Structurer:
         input_shapes: Mapping[int, Shape],
         evaluate: "EvaluateGraph | None",
         scope: "ExtentScope | None",
+        most: int,
         *,
         splits_sequences: bool,
     ) -> None:
@@ -122,8 +132,7 @@ class _Structurer:
         self._repeated = RepeatedLoops(self._flat, self._symbols, self._operands, self)
         #: The model's own graphs; those of loops over sequences are added.
         self._referenced = model.referenced
-        graphs = (model.main, *model.referenced)
-        self._left = _MAX_INLINED + _MAX_INLINED_PER_OPERATION * sum(len(each.operations) for each in graphs)
+        self.left = most
 
     def result(self, positions: Sequence[int] | None) -> StructuredModel:
         """Structures the main graph; see `structure_control_flow`."""
@@ -190,9 +199,9 @@ class _Structurer:
             mapping: the new index of each operand of that graph. Those of results may be replaced.
             origin: the position of the operation in the original main graph that it comes from.
         """
-        self._left -= 1
-        if self._left < 0:
+        if not self.left:
             raise NotStructured("it is nested too deeply")
+        self.left -= 1
         inputs = [mapping[index] for index in operation.inputs]
         if operation.type not in CONCATENATIONS:
             inputs = list(map(self._operands.realized, inputs))

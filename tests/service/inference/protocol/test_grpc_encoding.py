@@ -24,6 +24,7 @@ from neurald.service.inference.protocol.tensors import (
     OutputTensor,
     RegionPlace,
     WantedOutput,
+    checked_shape,
 )
 
 
@@ -119,6 +120,13 @@ def test_what_contradicts_itself_is_refused() -> None:
         with pytest.raises(ServiceError) as caught:
             decoded(request)
         assert caught.value.status is Status.INVALID
+
+
+@pytest.mark.parametrize("shape", [[0, 2**40, 2**40], [2**62, 0, 2**62], [0, 2**61, 3]])
+def test_lengths_overflow_also_beside_a_length_of_0(shape: list[int]) -> None:
+    with pytest.raises(ServiceError, match=r"element count|byte size overflow"):
+        checked_shape("x", shape)
+    assert checked_shape("x", [0, 2**20, 2**20]) == (0, 2**20, 2**20)
 
 
 def test_floods_of_tiny_fields_are_refused_early() -> None:

@@ -143,6 +143,23 @@ def test_outputs_end_where_they_must(same: LoadedModel, is_trusted: bool) -> Non
     caller.end.close()
 
 
+@pytest.mark.parametrize(
+    ("shape", "is_array"),
+    [((0, 3), True), ((0, 2**40, 2**40), False), ((2**62, 0), False), ((0, 2**63 - 1), False)],
+)
+def test_empty_inputs_of_any_shape_are_answered(
+    shape: tuple[int, ...], is_array: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    caller = Caller(load(zoo.open_addition()))
+    answer = caller.run(TensorAt(kind="float32", shape=shape, offset=0, size=0))
+    assert isinstance(answer, RunAnswer) is is_array
+    # The lane goes on.
+    other = caller.run(TensorAt(kind="float32", shape=(2, 3), offset=0, size=24))
+    assert isinstance(other, RunAnswer)
+    assert not any(record.exc_info for record in caplog.records)
+    caller.end.close()
+
+
 def test_outputs_that_do_not_fit_come_in_a_memory_of_their_own(caller: Caller) -> None:
     np.frombuffer(caller.arena.view(), np.int32)[:4] = range(4)
     answer = caller.run(X, results_at=4096 - 8)
