@@ -136,8 +136,8 @@ $STORING
       NEURALD_PART($BLOCK, $BEHIND)
 
 //: [storing_loop]
-//: Stores all parts of a tile in a loop. Accumulators are registers, so that each part keeps its own
-//: by instructions of its own.
+//: Stores all parts of a tile in a loop. Accumulators are registers, so that each part keeps its
+//: own by instructions of its own.
 #pragma unroll 1
       for (int part = 0; part < $SLABS; ++part) {
         const int block = part / ($BN / $SLAB), behind = part % ($BN / $SLAB) * $SLAB;
