@@ -17,6 +17,7 @@ from neurald.drivers.compiler.ir.extents.extent import (
     estimate,
     highest,
     integer,
+    is_always_at_least,
     is_equal,
     is_multiple,
     is_one,
@@ -354,6 +355,19 @@ def test_a_length_is_surely_enough_or_guarded() -> None:
         assert is_surely_at_least(length, 2)
         assert len(scope.guards) == 1
         assert not is_surely_at_least(1, 2)
+
+
+def test_lengths_that_may_change_are_never_assumed_to_be_enough() -> None:
+    """Others are, and then guarded, since there is other code for shorter ones."""
+    scope = ExtentScope([40])
+    changing = scope.add_symbol(40, 0)
+    assert not is_always_at_least(changing, 16)
+    assert is_always_at_least(changing + 16, 16)
+    assert not scope.guards
+    assert is_always_at_least(scope.symbols[0], 16)
+    assert scope.bounds(0)[0] == 16
+    assert is_always_at_least(16, 16)
+    assert not is_always_at_least(15, 16)
 
 
 def test_what_is_surely_a_multiple_needs_no_guard() -> None:
