@@ -29,7 +29,7 @@ from neurald.hal.operations.detection.boxes import select_boxes
 from neurald.hal.operations.detection.suppression import suppress
 from neurald.hal.operations.tflite.detection.detection import select_apart
 from neurald.hal.operations.tflite.detection.suppression import suppressed
-from neurald.hal.operations.tflite.movement.embedding import combined_rows
+from neurald.hal.operations.tflite.movement.sparse_embedding import combined_rows
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -12,7 +12,7 @@ from neurald.drivers.compiler.ir.op import Number, ReductionOp
 
 if TYPE_CHECKING:
     from neurald.hal.operations.detection.boxes import BoxSelectionRule
-    from neurald.hal.operations.tflite.movement.embedding import Combiner
+    from neurald.hal.operations.tflite.movement.sparse_embedding import Combiner
 
 
 class Scatter(Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.common.function import cost_ns, function_text
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
-from neurald.hal.operations.tflite.movement.embedding import Combiner
+from neurald.hal.operations.tflite.movement.sparse_embedding import Combiner
 
 #: Cycles for each row, and for each vector of it.
 _ROW_CYCLES, _VECTOR_CYCLES = 10.0, 4.0

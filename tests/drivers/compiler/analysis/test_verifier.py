@@ -29,7 +29,7 @@ from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.hal.operations.detection.boxes import BoxSelectionRule, SuppressionKernel
-from neurald.hal.operations.tflite.movement.embedding import Combiner
+from neurald.hal.operations.tflite.movement.sparse_embedding import Combiner
 from neurald.hal.records import replace
 
 pytestmark = pytest.mark.quick

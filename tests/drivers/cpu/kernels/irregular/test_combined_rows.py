@@ -8,7 +8,7 @@ from support.cpu.procedures import TARGETS, Case, case_of, expect_same
 from neurald.drivers.compiler.ir.algorithm import CombinedRows
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.target.target import Target
-from neurald.hal.operations.tflite.movement.embedding import Combiner
+from neurald.hal.operations.tflite.movement.sparse_embedding import Combiner
 
 generator = np.random.default_rng(12)
 
