@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from neurald.hal.process.memory.heap import HeapTrimmer, live_bytes, resident_bytes
+from neurald.hal.process.memory.heap import HeapTrimmer, allocated_bytes, live_bytes, resident_bytes
 
 MIB = 1 << 20
 
@@ -136,6 +136,36 @@ def test_freed_memory_is_not_in_use() -> None:
 def test_memory_in_use_without_glibc(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("neurald.hal.process.memory.heap._mallinfo", lambda: None)
     assert live_bytes() == pytest.approx(resident_bytes(), abs=MIB)
+    assert allocated_bytes() == pytest.approx(resident_bytes(), abs=MIB)
+
+
+ALLOCATED = """
+from neurald.hal.process.memory.heap import allocated_bytes, keep_freed_memory, use_one_arena
+
+use_one_arena()
+keep_freed_memory()
+found = [allocated_bytes()]
+large = [bytes(300_000) for _ in range(50)]
+huge = bytes(40 << 20)
+found.append(allocated_bytes())
+small = [[number] for number in range(200_000)]
+found.append(allocated_bytes())
+del large, huge, small
+found.append(allocated_bytes())
+print(*found)
+"""
+
+
+@pytest.mark.skipif("glibc" not in os.confstr("CS_GNU_LIBC_VERSION").lower(), reason="another allocator")  # type: ignore[union-attr]
+def test_large_and_small_objects_are_allocated_until_they_go() -> None:
+    output = subprocess.run(
+        [sys.executable, "-c", ALLOCATED], check=True, capture_output=True, text=True
+    ).stdout
+    before, large, small, after = map(int, output.split())
+    assert large - before == pytest.approx(50 * 300_000 + (40 << 20), rel=0.05)
+    # A list, its array and mostly a number, which take 120 bytes.
+    assert 0.5 < (small - large) / (200_000 * 120) < 2
+    assert after - before < MIB
 
 
 KEPT = """
