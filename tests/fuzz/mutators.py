@@ -16,6 +16,9 @@ from tflite.Model import Model
 #: Offsets of fields in the vtables.
 _SHAPE, _TYPE, _BUFFER, _SIGNATURE = 4, 6, 8, 18
 _INPUTS, _OUTPUTS, _OPTIONS_TYPE, _OPTIONS = 6, 8, 10, 12
+_GRAPH_INPUTS, _GRAPH_OUTPUTS = 6, 8
+_INPUTS_OF_SIGNATURE, _OUTPUTS_OF_SIGNATURE, _SIGNATURE_GRAPH, _MAP_TENSOR = 4, 6, 12, 6
+_METADATA_BUFFER = 6
 
 NUMBERS = (0, 1, -1, 2, 7, 127, 128, 255, -128, 2**15, 2**16, 2**30, 2**31 - 1, -(2**31))
 REALS = (0.0, -1.0, 1e-38, 1e38, float("nan"), float("inf"), -0.0, 1e-45)
@@ -143,6 +146,40 @@ def subgraph_cycles(file: File, rng: random.Random) -> None:
                     file.put("<i", options.Pos + offset, rng.choice((0, 1, 2, -1, 100)))
 
 
+def graph_boundaries(file: File, rng: random.Random) -> None:
+    """Class 7: changes the inputs and outputs of graphs, and with what operators call them."""
+    table, fields = (
+        (rng.choice(file.subgraphs), (_GRAPH_INPUTS, _GRAPH_OUTPUTS))
+        if rng.random() < 0.5
+        else (rng.choice(file.operators), (_INPUTS, _OUTPUTS))
+    )
+    place = file.vector(table, rng.choice(fields))
+    if place is None or not place[1]:
+        return
+    if rng.random() < 0.4:
+        file.put("<I", place[0] - 4, rng.choice((0, 1, place[1] - 1, 2**30, 2**32 - 1)))
+    else:
+        file.put("<i", place[0] + 4 * rng.randrange(place[1]), rng.choice((0, 1, 2, 3, *NUMBERS)))
+
+
+def signatures(file: File, rng: random.Random) -> None:
+    """Class 7: changes what the signatures and the metadata refer to."""
+    model = file.model
+    found = [model.SignatureDefs(n) for n in range(model.SignatureDefsLength())]
+    maps = [each.Inputs(n) for each in found for n in range(each.InputsLength())]
+    maps += [each.Outputs(n) for each in found for n in range(each.OutputsLength())]
+    metadata = [model.Metadata(n) for n in range(model.MetadataLength())]
+    places: list[int | None] = [file.scalar(each, _MAP_TENSOR) for each in maps]
+    places += [file.scalar(each, _SIGNATURE_GRAPH) for each in found]
+    places += [file.scalar(each, _METADATA_BUFFER) for each in metadata]
+    for each in found:
+        vector = file.vector(each, rng.choice((_INPUTS_OF_SIGNATURE, _OUTPUTS_OF_SIGNATURE)))
+        places.append(None if vector is None else vector[0] - 4)
+    stored = [place for place in places if place is not None]
+    if stored:
+        file.put("<I", rng.choice(stored), rng.choice((0, 1, 2, 3, 100, 2**30, 2**31, 2**32 - 1)))
+
+
 def _code(file: File, operator: Any) -> int:
     code = file.model.OperatorCodes(operator.OpcodeIndex())
     return max(int(code.BuiltinCode()), int(code.DeprecatedBuiltinCode()))
@@ -230,6 +267,8 @@ MUTATORS: tuple[Mutator, ...] = (
     shape_overflow,
     missing_buffers,
     subgraph_cycles,
+    graph_boundaries,
+    signatures,
     shape_mismatch,
     quantization,
     type_confusion,

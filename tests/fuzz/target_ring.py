@@ -1,6 +1,7 @@
 """Fuzzes rings: a hostile client against a daemon, and a hostile daemon against a client.
 
-An input is a JSON list of actions. The first one names the hostile side; the others are
+An input is a JSON list of actions. The first one names the hostile side, `client`, `daemon`, or
+`native client`, whose daemon serves rings by native code; the others are
 
     packet   bytes sent over the ring's socket, with some descriptors of memories
     ring     bytes written anywhere into the ring
@@ -33,6 +34,7 @@ from support.daemon.peer import Peer, ring_threads
 from support.models.addition import AddingDevice, addition, request
 
 import neurald as nd
+from neurald.drivers.cpu.device import CpuDevice
 from neurald.hal.device import ExecuteOptions, OutputShape, PrepareOptions
 from neurald.hal.errors import BadData, OpFailed
 from neurald.hal.memory.pool import SharedMemory
@@ -40,6 +42,7 @@ from neurald.hal.model.request import Argument, Request
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.client.connection import Connection
 from neurald.hal.rpc.client.device import connect
+from neurald.hal.rpc.server import ring_server
 from neurald.hal.rpc.server.server import DeviceServer
 from neurald.hal.rpc.transport.packet import receive_packet, rights
 from neurald.hal.rpc.transport.ring_end import RING_BYTES, RingEnd, RingSide
@@ -69,6 +72,7 @@ _EXECUTION_S = 1.0
 _LARGEST_PACKET = 70_000
 #: The handle of the client's only prepared model.
 _HANDLE = 1
+_NATIVE = "native client"
 
 Action = dict[str, Any]
 
@@ -84,10 +88,10 @@ def _put(content: bytes) -> Action:
 _TAKE: Action = {"kind": "take"}
 
 
-def _client_seeds() -> list[list[Action]]:
+def _client_seeds(kind: str) -> list[list[Action]]:
     """Returns the actions of a correct client."""
     start = [
-        {"kind": "client"},
+        {"kind": kind},
         _packet(MEMORY_HEAD.pack(MEMORY, 1, _MEMORY_BYTES, False), 1),
         _TAKE,
         _packet(request_packet(0, _HANDLE, pack_arguments(_REQUEST, (1,)))),
@@ -106,6 +110,10 @@ def _client_seeds() -> list[list[Action]]:
         start + run + release,
         start,
     ]
+
+
+def _seeds() -> list[list[Action]]:
+    return [*_client_seeds("client"), *_client_seeds(_NATIVE), *_daemon_seeds()]
 
 
 def _daemon_seeds() -> list[list[Action]]:
@@ -141,6 +149,7 @@ class RingTarget:
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="nf")
         self._server: DeviceServer | None = None
+        self._native: DeviceServer | None = None
         self._errors: list[str] = []
         threading.excepthook = lambda arguments: self._errors.append(
             f"{arguments.exc_type.__name__}: {arguments.exc_value} in thread {arguments.thread.name if arguments.thread else ''}"
@@ -159,9 +168,18 @@ class RingTarget:
         self._wanted = request(self._values, self._result)
         self._victim = connect(str(self._server.address))
         self._prepared = self._victim.prepare_model(addition(np.ones(3)), PrepareOptions())
+        # As long as an execution took less, its next ones are native code's.
+        ring_server._MAX_NATIVE_S = 1000.0
+        self._native = DeviceServer(CpuDevice(), Address.parse(f"unix://{self._folder.name}/n.sock"))
+        self._native.start()
+        self._native_peer = Peer(self._native)
+        if self._native_peer.prepare() != _HANDLE:
+            raise RuntimeError(f"the first prepared model has another handle than {_HANDLE}")
         self._check_bystander()
         # The process may keep what it opens for the first ring of each kind.
-        self._from_client(_client_seeds()[0][1:])
+        self._from_client(_client_seeds("client")[0][1:], self._peer)
+        for _ in range(3):
+            self._from_client(_client_seeds(_NATIVE)[1][1:], self._native_peer)
         self._from_daemon(_daemon_seeds()[0][1:])
         self._descriptors = _open_descriptors()
 
@@ -176,17 +194,12 @@ class RingTarget:
 
     def seeds(self) -> Sequence[bytes]:
         """See `Target.seeds`."""
-        return [json.dumps(actions).encode() for actions in (*_client_seeds(), *_daemon_seeds())]
+        return [json.dumps(actions).encode() for actions in _seeds()]
 
     def mutate(self, content: bytes, rng: random.Random) -> tuple[bytes, str]:
         """See `Target.mutate`."""
         head, *actions = json.loads(content)
-        others = [
-            action
-            for seed in (*_client_seeds(), *_daemon_seeds())
-            if seed[0]["kind"] == head["kind"]
-            for action in seed[1:]
-        ]
+        others = [action for seed in _seeds() if seed[0]["kind"] == head["kind"] for action in seed[1:]]
         names = []
         for _ in range(rng.choice((1, 1, 2, 3))):
             at = rng.randrange(len(actions) + 1)
@@ -219,7 +232,10 @@ class RingTarget:
         if self._server is None:
             self._start()
         head, *actions = json.loads(content)
-        outcome = self._from_client(actions) if head["kind"] == "client" else self._from_daemon(actions)
+        if head["kind"] == "daemon":
+            outcome = self._from_daemon(actions)
+        else:
+            outcome = self._from_client(actions, self._native_peer if head["kind"] == _NATIVE else self._peer)
         self._check_bystander()
         self._check_leaks()
         if self._errors:
@@ -239,14 +255,14 @@ class RingTarget:
             # Exceptions keep objects alive in reference cycles.
             gc.collect()
 
-    def _from_client(self, actions: Sequence[Action]) -> str:
-        """Runs a hostile client against the daemon."""
+    def _from_client(self, actions: Sequence[Action], peer: Peer) -> str:
+        """Runs a hostile client against the daemon that this peer belongs to."""
         memory = SharedMemory.create(RING_BYTES)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with ours:
             with theirs:
-                assert self._peer.side is not None
-                self._peer.side.open_ring(theirs, memory)
+                assert peer.side is not None
+                peer.side.open_ring(theirs, memory)
             return self._played(ours, RingEnd(memory, ours, RingSide.CLIENT), memory, actions)
 
     def _from_daemon(self, actions: Sequence[Action]) -> str:
@@ -349,6 +365,10 @@ class RingTarget:
             self._peer.close()
             self._server.stop()
             self._server = None
+        if self._native is not None:
+            self._native_peer.close()
+            self._native.stop()
+            self._native = None
         self._folder.cleanup()
 
 
