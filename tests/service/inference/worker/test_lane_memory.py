@@ -15,8 +15,10 @@ from neurald.hal.lanes.packets import (
     KEPT_ORDERS,
     Arena,
     RingMemory,
+    RunAnswer,
     RunOrder,
     TensorAt,
+    decode_answer,
     encode,
 )
 from neurald.hal.lanes.repeats import SUBMISSION
@@ -44,6 +46,7 @@ class _Attack:
     def __init__(self, model: LoadedModel, inputs: tuple[TensorAt, ...], seed: int) -> None:
         self._rng = np.random.default_rng(seed)
         self._inputs = inputs
+        self._model = model
         self.end, theirs = socket_end.pair()
         self.end.settimeout(30)
         self.server = LaneServer(theirs, model, is_trusted=False)
@@ -58,10 +61,11 @@ class _Attack:
         socket_end.send(self.end, encode(Arena(size=_ARENA_BYTES)), self._arena.fd)
         socket_end.send(self.end, encode(RingMemory(size=RING_BYTES)), self.ring.fd)
         self._words = self.ring.view().cast("I")
-        self.answers = 0
+        self.answers = self.results = 0
 
     def order(self, number: int, slot: int) -> None:
         """Sends an order for another block than the last one of this slot."""
+        count = len(self._model.description.outputs)
         block = 1 + 2 * int(self._rng.integers(0, 16))
         order = RunOrder(
             number=number,
@@ -69,7 +73,7 @@ class _Attack:
             inputs=self._inputs,
             results_at=block * _BLOCK + int(self._rng.choice([0, 64, 208, 240])),
             results_end=(block + 1) * _BLOCK,
-            wanted=tuple(self._rng.permutation(2)[: self._rng.integers(1, 3)].tolist()),
+            wanted=tuple(self._rng.permutation(count)[: self._rng.integers(1, count + 1)].tolist()),
         )
         # Native code leaves the ring to Python while a packet is announced.
         self._words[PACKETS] += 1
@@ -88,7 +92,9 @@ class _Attack:
                     os.close(descriptor)
                 if not packet:
                     return False
-                self.answers += packet[0] != WAKE
+                if packet[0] != WAKE:
+                    self.answers += 1
+                    self.results += isinstance(decode_answer(packet), RunAnswer)
         except TimeoutError:
             return True
         except OSError:
@@ -115,10 +121,7 @@ class _Attack:
         (zoo.addition(), (_INPUT, TensorAt(kind="int32", shape=(1, 4), offset=512, size=16))),
         (
             zoo.open_addition(),
-            (
-                TensorAt(kind="float32", shape=(3, 4), offset=0, size=48),
-                TensorAt(kind="float32", shape=(3, 4), offset=512, size=48),
-            ),
+            (TensorAt(kind="float32", shape=(4, 3), offset=0, size=48),),
         ),
     ],
     ids=["fixed", "open"],
@@ -128,7 +131,7 @@ def test_only_results_are_written(
     content: bytes, inputs: tuple[TensorAt, ...], seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("neurald.service.inference.worker.native_lane._MAX_NATIVE_NS", 1 << 62)
-    model, lanes, completed, answers = load(content), 0, 0, 0
+    model, lanes, completed, answers, results = load(content), 0, 0, 0, 0
     rng, idle = np.random.default_rng(seed), _Attack(model, inputs, seed)
     start_s = time.monotonic()
     # Native code repeats no runs whose outputs may have other shapes.
@@ -166,7 +169,10 @@ def test_only_results_are_written(
         finally:
             completed += attack.completed
             answers += attack.answers
+            results += attack.results
             attack.close()
         attack.check()
+    # A model whose runs all fail writes nothing anyway.
+    assert results > answers / 2
     idle.check()
     idle.close()
