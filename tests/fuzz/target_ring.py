@@ -169,7 +169,7 @@ class RingTarget:
         self._victim = connect(str(self._server.address))
         self._prepared = self._victim.prepare_model(addition(np.ones(3)), PrepareOptions())
         # As long as an execution took less, its next ones are native code's.
-        ring_server._MAX_NATIVE_S = 1000.0
+        ring_server._MAX_NATIVE_S = 1000.0  # type: ignore[misc]
         self._native = DeviceServer(CpuDevice(), Address.parse(f"unix://{self._folder.name}/n.sock"))
         self._native.start()
         self._native_peer = Peer(self._native)
