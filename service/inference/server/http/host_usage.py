@@ -38,11 +38,12 @@ class HostUsage:
 
     def metrics(self) -> Iterator[Metric]:
         """Yields the metrics of the host that Triton has; none of what cannot be read here."""
-        if self._times is not None:
+        utilization = self.utilization()
+        if utilization is not None:
             yield _gauge(
                 "nv_cpu_utilization",
                 "Share of time in which the processors of this host were busy, from 0 to 1",
-                self._current_utilization(),
+                utilization,
             )
         memory = self._memory()
         if memory is not None:
@@ -50,16 +51,26 @@ class HostUsage:
             yield _gauge("nv_cpu_memory_total_bytes", "Memory of this host", total)
             yield _gauge("nv_cpu_memory_used_bytes", "Memory of this host that is in use", total - available)
 
-    def _current_utilization(self) -> float:
-        """Returns the utilization since the last reading that is long enough ago."""
+    def utilization(self) -> float | None:
+        """Returns the share of time in which processors were busy; None if it cannot be read here.
+
+        It is that since the last reading that is long enough ago.
+        """
+        if self._times is None:
+            return None
         now_s = time.monotonic()
         if now_s - self._read_s >= _MIN_INTERVAL_S:
             times = self._read_times()
-            if times is not None and self._times is not None and times.all > self._times.all:
+            if times is not None and times.all > self._times.all:
                 idle = (times.idle - self._times.idle) / (times.all - self._times.all)
                 self._utilization = min(1.0, max(0.0, 1.0 - idle))
                 self._read_s, self._times = now_s, times
         return self._utilization
+
+    def memory_utilization(self) -> float | None:
+        """Returns the share of memory that is in use; None if it cannot be read here."""
+        memory = self._memory()
+        return None if memory is None or not memory[0] else 1.0 - memory[1] / memory[0]
 
     def _read_times(self) -> _Times | None:
         try:

@@ -37,6 +37,7 @@ from neurald.service.inference.server.http.compression import (
     chosen_encoding,
     compressed,
 )
+from neurald.service.inference.server.http.endpoint_load import LOAD_FORMAT, LOAD_REPORT, EndpointLoad
 from neurald.service.inference.server.http.host_usage import HostUsage
 from neurald.service.inference.server.http.json_parameters import (
     is_size,
@@ -127,6 +128,7 @@ class HttpApp:
         self._parsing = asyncio.Lock()
         self._known = KnownTable()
         self._host = HostUsage()
+        self._load_of_all = EndpointLoad(self._host)
         #: How many inferences are under way.
         self._running = 0
         self._token = f"Bearer {token}".encode() if token else b""
@@ -320,6 +322,7 @@ class HttpApp:
                 (b"content-type", b"application/octet-stream"),
                 (HEADER_LENGTH, str(header_bytes).encode()),
             ]
+        headers = self._with_load(headers, body)
         encoding = chosen_encoding(body.headers.get(b"accept-encoding", b""))
         if not encoding:
             return 200, encoded, headers
@@ -342,6 +345,18 @@ class HttpApp:
         """Returns a request with what the headers of the client say of it."""
         forwarded = self._forwarded.of_http(body.headers.items())
         return request.of_trace(body.trace_id).with_parameters(forwarded)
+
+    def _with_load(self, headers: list[tuple[bytes, bytes]], body: RequestBody) -> list[tuple[bytes, bytes]]:
+        """Returns headers with a report of the load, if the client asks for it and may know it."""
+        form = body.headers.get(LOAD_FORMAT)
+        if form is None:
+            return headers
+        try:
+            self._restrictions.require("statistics", lambda name: body.headers.get(name.encode()))
+        except ServiceError:
+            return headers
+        report = self._load_of_all.report(form, self._calls.registry.served())
+        return headers if report is None else [*headers, (LOAD_REPORT, report)]
 
     async def _inferred_again(self, body: RequestBody, content: bytes, model: str, version: str) -> Any:
         """Returns the answer of an inference that may have come before; see `_encode_short`.
@@ -455,12 +470,13 @@ class HttpApp:
             return await asyncio.to_thread(parse)
 
     async def _generate(self, body: RequestBody, model: str, version: str) -> Answer:
-        return 200, await self._generated(body, model, version), _JSON
+        answer = await self._generated(body, model, version)
+        return 200, answer, self._with_load(_JSON, body)
 
     async def _generate_stream(self, body: RequestBody, model: str, version: str) -> Answer:
         """Answers with the only event of a stream, since a run has one answer."""
         answer = await self._generated(body, model, version)
-        return 200, b"".join((b"data: ", answer, b"\n\n")), _EVENTS
+        return 200, b"".join((b"data: ", answer, b"\n\n")), self._with_load(_EVENTS, body)
 
     async def _generated(self, body: RequestBody, model: str, version: str) -> bytes:
         found = self._calls.registry.find(model, version)

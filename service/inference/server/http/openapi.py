@@ -223,6 +223,13 @@ def _model_paths() -> dict[str, Document]:
         "description": "wait=SECONDS: how long the client waits (RFC 7240). What would be late is refused.",
         "schema": {"type": "string"},
     }
+    load: Document = {
+        "name": "endpoint-load-metrics-format",
+        "in": "header",
+        "required": False,
+        "description": "In which form the answer's header endpoint-load-metrics reports the load.",
+        "schema": {"type": "string", "enum": ["json", "text"]},
+    }
     not_ready = {
         "400": {"description": "It is not ready."},
         "401": {"description": _ERRORS[401]},
@@ -246,7 +253,7 @@ def _model_paths() -> dict[str, Document]:
                 _schema("Answer"),
                 body=_body(_schema("Request"), is_required=True, binary=True),
                 errors=tuple(_ERRORS),
-                parameters=(length, prefer),
+                parameters=(length, prefer, load),
             ),
         ),
         "/generate": (
@@ -256,7 +263,7 @@ def _model_paths() -> dict[str, Document]:
                 {"type": "object"},
                 body=_body({"type": "object"}, is_required=True),
                 errors=tuple(_ERRORS),
-                parameters=(prefer,),
+                parameters=(prefer, load),
             ),
         ),
         "/generate_stream": (
@@ -265,7 +272,7 @@ def _model_paths() -> dict[str, Document]:
                 "Does the same, and answers with server-sent events.",
                 body=_body({"type": "object"}, is_required=True),
                 errors=tuple(_ERRORS),
-                parameters=(prefer,),
+                parameters=(prefer, load),
             ),
         ),
     }

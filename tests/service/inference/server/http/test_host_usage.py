@@ -31,6 +31,7 @@ def test_usage_between_two_readings(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "nv_cpu_memory_used_bytes": 3072,
     }
     assert values(usage) == expected
+    assert usage.memory_utilization() == 0.75
     # As long as the counters stand still, and when they go back, the last value stays.
     assert values(usage) == expected
     write(tmp_path, 10, 10)
@@ -48,6 +49,7 @@ def test_what_cannot_be_read_is_left_out(tmp_path: Path, content: str | None) ->
     assert values(HostUsage(tmp_path)) == {}
     (tmp_path / "meminfo").write_text("MemTotal: none\n")
     assert values(HostUsage(tmp_path)) == {}
+    assert HostUsage(tmp_path).memory_utilization() is None
 
 
 def test_this_host() -> None:

@@ -124,6 +124,53 @@ def test_plain_json_without_a_library(serving: Serving) -> None:
     assert answer["outputs"] == [{"name": "y", "datatype": "FP32", "shape": [4], "data": [1, 2.5, 3, 4]}]
 
 
+def answered_headers(serving: Serving, path: str, body: Any, headers: dict[str, str]) -> dict[str, str]:
+    """Makes a request; returns the headers of its answer."""
+    host, port = serving.http.split(":")
+    connection = http.client.HTTPConnection(host, int(port), timeout=60)
+    connection.request("POST", path, json.dumps(body).encode(), headers)
+    answer = connection.getresponse()
+    answer.read()
+    connection.close()
+    assert answer.status == 200
+    return {name.lower(): value for name, value in answer.getheaders()}
+
+
+def body_of(call: str) -> dict[str, Any]:
+    """Returns the body of an inference of the model `same_FP32`."""
+    if call != "infer":
+        return {"x": [1.0, 2.0, 3.0, 4.0]}
+    return {"inputs": [{"name": "x", "shape": [1, 4], "datatype": "FP32", "data": [1, 2, 3, 4]}]}
+
+
+@pytest.mark.parametrize("call", ["infer", "generate", "generate_stream"])
+def test_clients_that_spread_requests_are_told_the_load(serving: Serving, call: str) -> None:
+    path, body = f"/v2/models/same_FP32/{call}", body_of(call)
+    for _ in range(2):
+        found = answered_headers(serving, path, body, {"endpoint-load-metrics-format": "json"})
+        form, _, text = found["endpoint-load-metrics"].partition(" ")
+        assert form == "JSON"
+        load = json.loads(text)
+        assert 0 <= load["cpu_utilization"] <= 1
+        assert 0 < load["mem_utilization"] < 1
+        assert load["named_metrics"] == {"pending_request_count": 0}
+    found = answered_headers(serving, path, body, {"Endpoint-Load-Metrics-Format": "text"})
+    assert found["endpoint-load-metrics"].startswith("TEXT cpu_utilization=")
+    for headers in ({}, {"endpoint-load-metrics-format": "yaml"}):
+        assert "endpoint-load-metrics" not in answered_headers(serving, path, body, headers)
+
+
+def test_clients_that_may_not_ask_for_statistics_are_told_no_load(tmp_path: Path) -> None:
+    zoo.write_plain(tmp_path, "same_FP32", zoo.reshaping())
+    with Serving(tmp_path, http_restricted_api=("statistics:secret=one",)) as service:
+        service.wait_ready()
+        for secret, is_told in (("one", True), ("two", False)):
+            headers = {"endpoint-load-metrics-format": "json", "secret": secret}
+            path = "/v2/models/same_FP32/infer"
+            found = answered_headers(service, path, body_of("infer"), headers)
+            assert ("endpoint-load-metrics" in found) is is_told
+
+
 def test_everything_is_binary_on_request(client: Any) -> None:
     result = client.infer("pair", [given("a", X.astype(np.int32)), given("b", X.astype(np.int32))])
     assert result.as_numpy("sum").tolist() == [[2, 4, 6, 8]]
