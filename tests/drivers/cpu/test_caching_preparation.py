@@ -15,6 +15,7 @@ from neurald.drivers.cpu.preparation import Preparation
 from neurald.hal.cache.store import Cache
 from neurald.hal.device import Artifact, ExecuteOptions
 from neurald.hal.errors import OutOfMemory
+from neurald.hal.memory.pool import HostMemory
 from neurald.runtime.plan.prepared_step import CacheOutcome
 
 pytestmark = pytest.mark.quick
@@ -148,8 +149,8 @@ def test_a_model_in_parts_is_compiled_once(tmp_path: Path, compilations: list[ob
         (step,) = compilation.profile()
         assert any(kernel.is_reference for kernel in step.kernels)
         assert not all(kernel.is_reference for kernel in step.kernels)
-    # Compiling it for any number of rows was tried, too.
-    assert len(compilations) == (1 if rows else 2)
+    # Compiling it for any number of rows, and for any multiple of four, was tried, too.
+    assert len(compilations) == (1 if rows else 3)
     np.testing.assert_array_equal(results[0][0], 4 * given * given)
     for first, second in zip(*results, strict=True):
         np.testing.assert_array_equal(first, second)
@@ -176,4 +177,45 @@ def test_what_cannot_be_stored_is_used_all_the_same() -> None:
         restore=lambda *_: found,
         variants=NoVariants(),
     )
-    assert variants.get(0, {}, ExecuteOptions()) is found
+    assert variants.get(0, [{}], ExecuteOptions()) is found
+
+
+@pytest.mark.parametrize("fits", [0, 2, 3])
+def test_all_examples_are_tried_before_it_is_cached_that_none_can_be_compiled(fits: int) -> None:
+    """Whether a process finds the outcome in the cache or not, it is the same."""
+
+    class Found:
+        def artifact(self) -> Artifact:
+            return Artifact(model=(HostMemory(b"open"),), data=(HostMemory(b"-"),))
+
+    class Stored:
+        record = None
+
+        def __init__(self) -> None:
+            self.artifacts: dict[bytes, Artifact] = {}
+
+        def load(self, name: bytes) -> Artifact | None:
+            return self.artifacts.get(name)
+
+        def store(self, name: bytes, artifact: Artifact, compile_ms: float) -> None:
+            assert name not in self.artifacts
+            self.artifacts[name] = artifact
+
+    found, tried = Found(), list[int]()
+
+    def compile_open(
+        model: nd.Model, shapes: Mapping[int, tuple[int, ...]], limits: ExecuteOptions
+    ) -> Found | None:
+        (length,) = shapes[0]
+        tried.append(length)
+        return found if length == fits else None
+
+    stored = Stored()
+    for _ in range(2):
+        variants = OpenVariants[Found](
+            model=scaled(2), compile_open=compile_open, restore=lambda *_: found, variants=stored
+        )
+        result = variants.get(0, ({0: (length,)} for length in range(3)), ExecuteOptions())
+        assert result is (found if fits < 3 else None)
+        assert variants.kept(0) is result
+    assert tried == [*range(min(fits, 2) + 1)]

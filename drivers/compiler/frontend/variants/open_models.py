@@ -1,6 +1,6 @@
 """The interfaces of models that are compiled for any lengths of their open dimensions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from neurald.drivers.compiler.frontend.variants.kept_variants import (
@@ -60,17 +60,19 @@ class OpenModel(Protocol):
 class OpenModels(Protocol):
     """Compiles a model for any lengths of its open dimensions."""
 
-    def get(self, number: int, shapes: Mapping[int, Shape], limits: ExecuteOptions) -> OpenModel | None:
-        """Returns the model from the cache, or compiles it.
+    def get(
+        self, number: int, examples: Iterable[Mapping[int, Shape]], limits: ExecuteOptions
+    ) -> OpenModel | None:
+        """Returns the model from the cache, or compiles it for the first example for which it can.
 
         Args:
             number: distinguishes models that were compiled for different examples, from 0.
-            shapes: an example of input shapes, by operand, which affects for which other shapes the
+            examples: examples of input shapes, by operand. They affect for which other shapes the
                 code is valid, and fast.
             limits: the limits of the execution that needs it.
 
         Returns:
-            None if the model cannot be compiled, or only for the example.
+            None if the model cannot be compiled, or only for each example alone.
         """
         ...
 

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from msgspec import Struct
@@ -36,7 +36,7 @@ class OpenVariants(Struct, Generic[_M], frozen=True, kw_only=True):
 
     Attributes:
         model: the model.
-        compile_open: compiles it; see `OpenModels.get`.
+        compile_open: compiles it for an example of shapes; None if it cannot. See `OpenModels.get`.
         restore: restores it from its artifact; raises BadData if it cannot.
         variants: the cache; None if there is none.
     """
@@ -46,8 +46,10 @@ class OpenVariants(Struct, Generic[_M], frozen=True, kw_only=True):
     restore: Callable[[Model, Artifact], _M]
     variants: Variants | None
 
-    def get(self, number: int, shapes: "Mapping[int, Shape]", limits: ExecuteOptions) -> _M | None:
-        """See `OpenModels.get`. That a model cannot be compiled is cached, too."""
+    def get(
+        self, number: int, examples: "Iterable[Mapping[int, Shape]]", limits: ExecuteOptions
+    ) -> _M | None:
+        """See `OpenModels.get`. That no example can be compiled is cached, too."""
         artifact = self._load(number)
         if artifact is not None:
             if _is_not_open(artifact):
@@ -57,7 +59,8 @@ class OpenVariants(Struct, Generic[_M], frozen=True, kw_only=True):
             except BadData as error:
                 _LOG.info("recompiling for open dimensions: the cached artifact is unusable: %s", error)
         started = time.perf_counter()
-        found = self.compile_open(self.model, shapes, limits)
+        compiled = (self.compile_open(self.model, shapes, limits) for shapes in examples)
+        found = next((each for each in compiled if each is not None), None)
         if self.variants is not None:
             compile_ms = (time.perf_counter() - started) * 1e3
             made = Artifact(model=(HostMemory(_NOT_OPEN),), data=(HostMemory(b"-"),))

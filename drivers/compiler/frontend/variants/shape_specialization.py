@@ -481,8 +481,7 @@ class SpecializingModel(InProcessModel):
                 # The code for an example of usual lengths is valid for most others.
                 is_known = any(other == positions for _, other in self._opened)
                 examples = (known,) if is_known else usual_examples(self._model, known)
-                tried = (open_models.get(count, example, options) for example in examples)
-                found = next((each for each in tried if each is not None), None)
+                found = open_models.get(count, examples, options)
                 if found is None:
                     self._open_models = None
                     return None

@@ -1,6 +1,7 @@
 """Models that are only valid for lengths with something in common are compiled once for all."""
 
 import logging
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,19 +13,23 @@ from neurald.drivers.cpu.device import CpuDevice
 Op = nd.OperationType
 
 
-def _compilation(model: nd.Model) -> nd.Compilation:
+def _compilation(model: nd.Model, cache: Path | None = None) -> nd.Compilation:
     builder = nd.CompilationBuilder(model, [CpuDevice()])
-    builder.set_caching(None)
+    builder.set_caching(cache, bytes(32))
     return builder.finish()
 
 
-def test_square_matrices(compiles_here: None, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("is_cached", [False, True])
+def test_square_matrices(
+    is_cached: bool, tmp_path: Path, compiles_here: None, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO)
     graph = Graph()
     source, turned, total = (graph.value(FLOAT, (0, 0)) for _ in range(3))
     graph.builder.add_operation(Op.TRANSPOSE, [source, graph.constant([1, 0], INT)], [turned])
     graph.binary(ADD, source, turned, total)
-    compilation, random = _compilation(graph.finish([source], [total])), np.random.default_rng(3)
+    compilation = _compilation(graph.finish([source], [total]), tmp_path if is_cached else None)
+    random = np.random.default_rng(3)
     for length in (80, 96, 70, 123):
         array = random.random((length, length), np.float32)
         np.testing.assert_array_equal(compilation.run(array)[0], array + array.T)

@@ -5,7 +5,7 @@ import random
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -236,8 +236,8 @@ class OpenModels:
         self.ranges = ranges
         self.examples: list[int] = []
 
-    def get(self, number: int, shapes: Mapping[int, Shape], limits: ExecuteOptions) -> Any:
-        ((rows, _),) = shapes.values()
+    def get(self, number: int, examples: Iterable[Mapping[int, Shape]], limits: ExecuteOptions) -> Any:
+        ((rows, _),) = next(iter(examples)).values()
         self.examples.append(rows)
         found = self.ranges[number]
         return None if found is None else Opened(found)
@@ -364,7 +364,7 @@ def test_requests_need_no_variant() -> None:
     opened = Executing(range(2, 1000))
 
     class Models:
-        def get(self, number: int, shapes: Mapping[int, Shape], limits: ExecuteOptions) -> Any:
+        def get(self, number: int, examples: Iterable[Mapping[int, Shape]], limits: ExecuteOptions) -> Any:
             return opened
 
         def kept(self, number: int) -> Any:
@@ -393,7 +393,7 @@ def test_a_thousand_lengths_in_random_order_keep_few_variants() -> None:
     compiler, opened = Compiler(), Opened(range(2, 2000))
 
     class Models:
-        def get(self, number: int, shapes: Mapping[int, Shape], limits: ExecuteOptions) -> Any:
+        def get(self, number: int, examples: Iterable[Mapping[int, Shape]], limits: ExecuteOptions) -> Any:
             return opened
 
         def kept(self, number: int) -> Any:
