@@ -70,16 +70,23 @@ class Cancellation:
         with self._lock:
             # Added first: a signal handler may cancel between any two lines.
             self._callbacks.append(callback)
-            if not self._is_cancelled or callback not in self._callbacks:
+            if not self._is_cancelled or not self._remove(callback):
                 return
-            self._callbacks.remove(callback)
         callback()
 
     def forget(self, callback: Callable[[], object]) -> None:
         """Removes a callback that has not been called; does nothing if it has."""
         with self._lock:
-            if callback in self._callbacks:
-                self._callbacks.remove(callback)
+            self._remove(callback)
+
+    def _remove(self, callback: Callable[[], object]) -> bool:
+        """Removes a callback; returns False if it is not there, since it has been called."""
+        # A signal handler that cancels takes all callbacks, also after a look whether it is there.
+        try:
+            self._callbacks.remove(callback)
+        except ValueError:
+            return False
+        return True
 
     @contextmanager
     def calling(self, callback: Callable[[], object]) -> Iterator[None]:

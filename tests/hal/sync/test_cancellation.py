@@ -4,10 +4,12 @@ import ctypes
 import sys
 import threading
 import time
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
 import pytest
+from support.sweeps import sweep
 
 from neurald.hal.errors import Cancelled
 from neurald.hal.sync import cancellation as module
@@ -34,33 +36,60 @@ def test_a_callback_is_forgotten_after_an_error() -> None:
     assert cancellation.is_unused
 
 
+def interrupted(cancellation: Cancellation, line: int, run: Callable[[], object]) -> None:
+    """Runs a function in which a signal handler cancels before a line of the module is run.
+
+    Args:
+        cancellation: what it cancels.
+        line: how many lines are run before.
+        run: the function.
+    """
+    passed = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal passed
+        if frame.f_code.co_filename != module.__file__:
+            return None
+        if event == "line":
+            passed += 1
+            if passed == line + 1:
+                sys.settrace(None)
+                cancellation.cancel()
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        run()
+    finally:
+        sys.settrace(before)
+
+
 @pytest.mark.timeout(30)
-def test_a_signal_handler_cancels_at_any_line() -> None:
+@sweep("line", range(16))
+def test_a_signal_handler_cancels_at_any_line(line: int) -> None:
     """Also while the thread that it interrupts holds the lock; the callback is called once."""
-    for line in range(12):
-        calls: list[int] = []
-        cancellation = Cancellation()
-        passed = 0
+    calls: list[int] = []
+    cancellation = Cancellation()
 
-        def trace(frame: FrameType, event: str, _: object) -> Any:
-            nonlocal passed
-            if frame.f_code.co_filename != module.__file__:
-                return None
-            if event == "line":
-                passed += 1
-                if passed == line + 1:  # noqa: B023 - called within this turn
-                    sys.settrace(None)
-                    cancellation.cancel()  # noqa: B023 - as before
-            return trace
+    def run() -> None:
+        cancellation.call_on_cancel(lambda: calls.append(1))
+        cancellation.cancel()
 
-        before = sys.gettrace()
-        sys.settrace(trace)
-        try:
-            cancellation.call_on_cancel(lambda: calls.append(1))  # noqa: B023 - as before
-            cancellation.cancel()
-        finally:
-            sys.settrace(before)
-        assert calls == [1]
+    interrupted(cancellation, line, run)
+    assert calls == [1]
+
+
+@pytest.mark.timeout(30)
+@sweep("line", range(24))
+@sweep("is_cancelled", [False, True])
+def test_a_signal_handler_cancels_at_any_line_of_a_wait(line: int, is_cancelled: bool) -> None:
+    """Nothing fails, also if it was cancelled before, and no callback is left."""
+    cancellation = Cancellation()
+    if is_cancelled:
+        cancellation.cancel()
+    interrupted(cancellation, line, lambda: cancellation.wait(0.0))
+    assert not cancellation._callbacks
 
 
 def stops(cancellation: Cancellation) -> bool:
