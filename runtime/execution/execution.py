@@ -127,6 +127,7 @@ class Execution(ExecutionPreparation):
                 cancellation = self._settings.next_cancellation()
                 has_begun = True
                 self._state = COMPUTATION
+                self._settings.cancel_if_asked(cancellation)
             result = fast_path(cancellation)
             if result is not None and not self._accepts(result):
                 return self._failed(OpFailed("the result is not valid"))
@@ -174,6 +175,7 @@ class Execution(ExecutionPreparation):
                 options = self._settings.next_options()
                 has_begun = True
                 self._state = COMPUTATION
+                self._settings.cancel_if_asked(options.cancellation)
             if not self._accepts(fast_path[1](options)):
                 return self._failed(OpFailed("the result is not valid"))
         except BaseException as error:
@@ -383,6 +385,7 @@ class Execution(ExecutionPreparation):
             self._result = None
             self._user = user
             self._state = COMPUTATION
+            self._settings.cancel_if_asked(options.cancellation)
             return computation, options
 
     def _run(self, burst: Burst | None = None) -> ExecutionResult:

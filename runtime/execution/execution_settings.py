@@ -43,10 +43,10 @@ class ExecutionSettings:
 
         The previous ones are reused unless that computation was cancelled or has a time limit.
         """
+        is_cancelled, self._is_next_cancelled = self._is_next_cancelled, False
         cancellation, timeout = self._cancellation, self.timeout_s
-        if cancellation is None or not (cancellation.is_unused or self._is_next_cancelled):
+        if cancellation is None or not (cancellation.is_unused or is_cancelled):
             cancellation = self._new_cancellation()
-        self._is_next_cancelled = False
         options = self._options
         if options is None or timeout is not None:
             options = ExecuteOptions(
@@ -63,6 +63,18 @@ class ExecutionSettings:
         """Returns the cancellation of the next computation on a fast path."""
         self._is_next_cancelled = False
         return self._cancellation or self._new_cancellation()
+
+    def cancel_if_asked(self, cancellation: Cancellation | None) -> None:
+        """Cancels a computation that has begun, if that was asked since its options were made.
+
+        A signal handler may have asked it, while its thread held the lock.
+
+        Args:
+            cancellation: that of the computation.
+        """
+        if self._is_next_cancelled and cancellation is not None:
+            self._is_next_cancelled = False
+            cancellation.cancel()
 
     def cancel_next(self) -> None:
         """Cancels the next computation, which has not begun."""

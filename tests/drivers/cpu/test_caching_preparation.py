@@ -182,7 +182,7 @@ def test_what_cannot_be_stored_is_used_all_the_same() -> None:
 
 @pytest.mark.parametrize("fits", [0, 2, 3])
 def test_all_examples_are_tried_before_it_is_cached_that_none_can_be_compiled(fits: int) -> None:
-    """Whether a process finds the outcome in the cache or not, it is the same."""
+    """The outcome is the same in a process that finds it in the cache."""
 
     class Found:
         def artifact(self) -> Artifact:

@@ -1,7 +1,9 @@
 """Devices that bind a request once: which repeated executions use this fast path."""
 
+import sys
 import threading
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,8 @@ from neurald.hal.device import Burst, ExecuteOptions, ExecutionResult, PreparedM
 from neurald.hal.errors import Cancelled, OpFailed
 from neurald.hal.model.request import Request
 from neurald.hal.sync.cancellation import Cancellation
+from neurald.runtime.execution import execution as execution_module
+from neurald.runtime.execution import execution_settings
 
 
 class ReusingDevice(SampleDevice):
@@ -344,4 +348,44 @@ def test_signal_handlers_may_cancel_while_their_thread_is_in_a_method() -> None:
     execution.set_output(0, np.zeros((2, 3), np.float32))
     with pytest.raises(Cancelled):
         execution.compute()
+    execution.compute()
+
+
+@pytest.mark.timeout(60)
+@sweep("is_bound", [False, True])
+@sweep("line", range(48))
+def test_a_signal_handler_cancels_an_expected_computation_at_any_line(is_bound: bool, line: int) -> None:
+    """It ends if its device has not begun yet, and the next one does not."""
+    device = ReusingDevice()
+    execution, _ = bound_execution(compiled(device), reusable=True)
+    execution.compute()
+    if not is_bound:
+        execution.forget_fast_paths()
+    execution.expect()
+    before = device.executed + device.again
+    passed, began = 0, True
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal passed, began
+        if frame.f_code.co_filename not in (execution_module.__file__, execution_settings.__file__):
+            return None
+        if event == "line":
+            passed += 1
+            if passed == line + 1:
+                sys.settrace(None)
+                began = device.executed + device.again > before
+                execution.cancel()
+        return trace
+
+    tracing = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        execution.compute()
+    except Cancelled:
+        pass
+    else:
+        assert began
+    finally:
+        sys.settrace(tracing)
+    execution.expect()
     execution.compute()
