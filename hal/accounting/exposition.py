@@ -1,5 +1,6 @@
 """Writes metrics in the text format of Prometheus."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -12,10 +13,17 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Sample(Struct, frozen=True, array_like=True):
-    """A value of a metric, with its labels."""
+    """A value of a metric, with its labels.
+
+    Attributes:
+        labels: the labels.
+        value: the value; NaN if there is none now.
+        suffix: what follows the name of the metric, such as `_sum`.
+    """
 
     labels: Mapping[str, str]
     value: float
+    suffix: str = ""
 
 
 class Metric(Struct, frozen=True, kw_only=True):
@@ -23,7 +31,7 @@ class Metric(Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: the name with its unit, such as `neurald_driver_busy_seconds_total`.
-        kind: `counter` or `gauge`.
+        kind: `counter`, `gauge`, `histogram` or `summary`.
         description: the description for readers.
         samples: its values.
     """
@@ -39,7 +47,10 @@ def exposition(metrics: Iterable[Metric]) -> str:
     lines: list[str] = []
     for metric in metrics:
         lines += (f"# HELP {metric.name} {metric.description}", f"# TYPE {metric.name} {metric.kind}")
-        lines += (f"{metric.name}{_labels(each.labels)} {_number(each.value)}" for each in metric.samples)
+        lines += (
+            f"{metric.name}{each.suffix}{_labels(each.labels)} {_number(each.value)}"
+            for each in metric.samples
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -67,4 +78,6 @@ def _escaped(value: str) -> str:
 
 
 def _number(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
     return str(int(value)) if value == int(value) else repr(float(value))

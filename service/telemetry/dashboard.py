@@ -79,6 +79,29 @@ _PANELS: Final[tuple[tuple[str, str, Sequence[tuple[str, str]]], ...]] = (
         ],
     ),
     (
+        "Slow requests",
+        "ms",
+        [
+            (
+                "histogram_quantile(0.99, rate(nv_inference_first_response_histogram_ms_bucket[5m]))",
+                "{{model}} {{version}} 99 % of five minutes",
+            ),
+            *(
+                (
+                    f"nv_inference_{part}_summary_us / 1000",
+                    f"{{{{model}}}} {{{{version}}}} {legend} {{{{quantile}}}}",
+                )
+                for part, legend in (
+                    ("request", "in all"),
+                    ("queue", "in the queue"),
+                    ("compute_input", "for inputs"),
+                    ("compute_infer", "in the model"),
+                    ("compute_output", "for outputs"),
+                )
+            ),
+        ],
+    ),
+    (
         "Requests in a run",
         "short",
         [("rate(nv_inference_count[1m]) / rate(nv_inference_exec_count[1m])", "{{model}} {{version}}")],

@@ -38,10 +38,10 @@ def config(
         for field, value in msgspec.to_builtins(settings).items():
             values[f"drivers.{name}.{field}"] = value
     service = msgspec.to_builtins(found.service)
-    limits, trace = service.pop("limits"), service.pop("trace")
+    tables = {table: service.pop(table) for table in ("limits", "trace", "metrics")}
     values |= {f"service.{name}": value for name, value in service.items()}
-    values |= {f"service.limits.{name}": value for name, value in limits.items()}
-    values |= {f"service.trace.{name}": value for name, value in trace.items()}
+    for table, content in tables.items():
+        values |= {f"service.{table}.{name}": value for name, value in content.items()}
     for name, remote in found.remotes.items():
         named = {field: value for field, value in msgspec.to_builtins(remote).items() if value}
         values[f"remotes.{name}"] = ", ".join(f"{field} {value}" for field, value in named.items())

@@ -14,6 +14,7 @@ from neurald.service.cli.options.served_models import (
     HttpMaxInputSizeOption,
     HttpOption,
     LoadModelOption,
+    MetricsConfigOption,
     ModelControlModeOption,
     RepositoryOption,
     RepositoryPollSecsOption,
@@ -98,6 +99,7 @@ def serve(
     http_header_forward_pattern: HttpHeaderForwardPatternOption = None,
     grpc_header_forward_pattern: GrpcHeaderForwardPatternOption = None,
     trace_config: TraceConfigOption = None,
+    metrics_config: MetricsConfigOption = None,
     tls: ServiceTlsOption = None,
     auth_token_file: AuthTokenFileOption = None,
     insecure: ServiceInsecureOption = None,
@@ -146,6 +148,7 @@ def serve(
     from neurald.service.manager.settings.service_configuration import (
         ServiceTable,
         parsed_limits,
+        parsed_metrics,
         parsed_trace,
     )
 
@@ -177,6 +180,7 @@ def serve(
             insecure=insecure,
             limits=parsed_limits(limits),
             trace=parsed_trace(trace_config or ()),
+            metrics=parsed_metrics(metrics_config or ()),
         ),
     )
     if system:

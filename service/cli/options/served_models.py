@@ -98,6 +98,16 @@ TraceConfigOption: TypeAlias = Annotated[
         show_default=False,
     ),
 ]
+MetricsConfigOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=VALUE",
+        help="Which latencies /metrics of --http has: counter_latencies, histogram_latencies and "
+        "summary_latencies (true or false), and summary_quantiles (such as 0.5:0.05,0.99:0.001). May be "
+        "repeated.",
+        show_default=False,
+    ),
+]
 ServiceLimitOption: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(

@@ -77,6 +77,7 @@ def service_settings(configuration: "Configuration") -> "ServiceSettings | None"
         insecure=chosen.insecure,
         limits=chosen.limits,
         trace=chosen.trace,
+        metrics=chosen.metrics,
         workers=WorkerOptions(
             log_format=LogFormat.TEXT
             if configuration.log_format is LogFormat.AUTO

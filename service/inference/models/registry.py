@@ -13,6 +13,7 @@ import msgspec
 
 from neurald.hal.errors import Error
 from neurald.hal.wording import listed, printable
+from neurald.service.inference.models.latencies import NOTHING_MEASURED, MeasuredLatencies
 from neurald.service.inference.models.model_choices import ModelChoices
 from neurald.service.inference.models.served_version import ServedVersion
 from neurald.service.inference.models.worker_pool import WorkerPool
@@ -107,6 +108,7 @@ class Registry:
         load_s: how long loading a model may take.
         given_bytes: how large the files may be together that clients have sent.
         choices: the models that clients have loaded and unloaded.
+        measured: which distributions of latencies are measured.
 
     Attributes:
         is_starting: whether the models of the start are not loaded yet, so that clients should ask
@@ -122,6 +124,7 @@ class Registry:
         load_s: float,
         given_bytes: int,
         choices: ModelChoices,
+        measured: MeasuredLatencies = NOTHING_MEASURED,
     ) -> None:
         self.is_starting = False
         self._choices = choices
@@ -129,6 +132,7 @@ class Registry:
         self._workers = workers
         self._queue_size = queue_size
         self._load_s = load_s
+        self._measured = measured
         self._given_bytes = given_bytes
         self._models: dict[str, dict[int, ServedVersion]] = {}
         self._sources: dict[str, _Source] = {}
@@ -510,6 +514,7 @@ class Registry:
             self._workers,
             queue_size=self._queue_size,
             load_s=self._load_s,
+            measured=self._measured,
         )
 
 

@@ -21,6 +21,7 @@ from neurald.service.inference.models.job import InferenceJob, JobEnd, failure_r
 from neurald.service.inference.models.job_queue import JobQueue
 from neurald.service.inference.models.known_run import SOON_S, BegunRun, KnownRun, NoteKnown, known_run
 from neurald.service.inference.models.lane import ServedLane
+from neurald.service.inference.models.latencies import NOTHING_MEASURED, MeasuredLatencies
 from neurald.service.inference.models.model_interface import Encode, ModelInterface, NoteRun
 from neurald.service.inference.models.request_limits import (
     earlier,
@@ -28,7 +29,7 @@ from neurald.service.inference.models.request_limits import (
     set_limits,
     times_of,
 )
-from neurald.service.inference.models.statistics import FailureReason, Statistics
+from neurald.service.inference.models.statistics import FailureReason, Latencies, Statistics
 from neurald.service.inference.models.worker_pool import WorkerPool
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.tensors import InferenceRequest
@@ -56,6 +57,7 @@ class ServedVersion:
         workers: gives it workers.
         queue_size: how many requests may wait, unless the configuration says.
         load_s: how long loading may take.
+        measured: which distributions of latencies are measured.
 
     Attributes:
         config: complete once it is loaded.
@@ -76,13 +78,17 @@ class ServedVersion:
         *,
         queue_size: int,
         load_s: float,
+        measured: MeasuredLatencies,
     ) -> None:
         self.name = name
         self.version = version
         self.config = config
         self.origin: object = None
         self.settings = settings
-        self.statistics = Statistics()
+        is_measured = measured != NOTHING_MEASURED
+        self.statistics = Statistics(
+            latencies=Latencies(measured, settings.histogram_ms) if is_measured else None
+        )
         self.arrivals = Arrivals()
         self._labels = labels
         self._model = model

@@ -4,10 +4,17 @@ import enum
 import threading
 import time
 from collections import Counter, deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from msgspec import Struct
+
+from neurald.service.inference.models.latencies import (
+    LatencyHistogram,
+    LatencyQuantiles,
+    MeasuredLatencies,
+)
 
 #: How many requests of a version are remembered.
 _KEPT: Final = 256
@@ -71,6 +78,35 @@ class RequestTimes(Struct, frozen=True, kw_only=True):
     trace_id: str = ""
 
 
+#: The latencies of which quantiles are measured: those of requests, and of their parts.
+MEASURED: Final = ("request", "queue", "compute_input", "compute_infer", "compute_output")
+
+
+class Latencies:
+    """The distributions of latencies that an operator wants.
+
+    Args:
+        measured: which these are.
+        bounds_ms: the bounds of the histogram.
+
+    Attributes:
+        histogram: that of requests; None if it is not wanted.
+        quantiles: those of `MEASURED`; empty if they are not wanted.
+    """
+
+    def __init__(self, measured: MeasuredLatencies, bounds_ms: Sequence[float]) -> None:
+        self.measured = measured
+        self.histogram = LatencyHistogram(bounds_ms) if measured.histogram else None
+        self.quantiles = {name: LatencyQuantiles() for name in MEASURED} if measured.quantiles else {}
+
+    def add(self, latencies: Sequence[int]) -> None:
+        """Adds a request that has an answer, with the latencies of `MEASURED` in nanoseconds."""
+        if self.histogram is not None:
+            self.histogram.add(latencies[0])
+        for each, ns in zip(self.quantiles.values(), latencies, strict=False):
+            each.add(ns)
+
+
 @dataclass(slots=True)
 class Statistics:
     """Counts what a version of a model has done. Several threads may count.
@@ -86,6 +122,7 @@ class Statistics:
         refused: requests that were refused because too many waited.
         retries: runs that were made again because a worker died.
         recent: the last requests.
+        latencies: distributions of latencies; None if none are wanted.
         lock: the lock that must be held to count.
     """
 
@@ -103,6 +140,7 @@ class Statistics:
     refused: int = 0
     retries: int = 0
     recent: deque[RequestTimes] = field(default_factory=lambda: deque(maxlen=_KEPT))
+    latencies: Latencies | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def succeeded(self, rows: int, total_ns: int, parts: "Durations", trace_id: str) -> None:
@@ -132,6 +170,10 @@ class Statistics:
             ):
                 total.count += 1
                 total.ns += ns
+            if self.latencies is not None:
+                self.latencies.add(
+                    (total_ns, parts.queue_ns, parts.input_ns, parts.infer_ns, parts.output_ns)
+                )
 
     def failed(self, total_ns: int, reason: FailureReason, trace_id: str) -> None:
         """Counts a request that failed."""

@@ -7,6 +7,7 @@ names them. Those that would change what clients get, such as sequences and ense
 import logging
 import math
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any, Final
 
 import msgspec
@@ -46,6 +47,10 @@ _MAX_JSON_CHARACTERS: Final = 1 << 20
 _MAX_INSTANCES: Final = 64
 _MAX_BATCH: Final = 65_536
 _MAX_DELAY_S: Final = 10.0
+#: The histogram whose bounds `model_metrics` may choose, those without it, and how many may be.
+HISTOGRAM_FAMILY: Final = "nv_inference_first_response_histogram_ms"
+_DEFAULT_BOUNDS_MS: Final = (100.0, 500.0, 2000.0, 5000.0)
+_MAX_BOUNDS: Final = 64
 #: With what errors of a client's configuration begin, as in Triton.
 _OVERRIDE: Final = "Invalid config override: "
 #: Maximum number of characters of the names of fields without effect in the log.
@@ -64,6 +69,7 @@ class ModelSettings(msgspec.Struct, frozen=True, kw_only=True):
         instances: number of workers.
         lanes: number of runs that each worker has at once.
         priorities: the priorities of requests, and how many may wait for how long.
+        histogram_ms: the bounds of the histogram of latencies in milliseconds, as in Triton.
         order: the order for the workers.
     """
 
@@ -75,6 +81,7 @@ class ModelSettings(msgspec.Struct, frozen=True, kw_only=True):
     instances: int
     lanes: int
     priorities: Priorities
+    histogram_ms: tuple[float, ...]
     order: LoadOrder
 
 
@@ -192,6 +199,7 @@ def settings_of(name: str, config: Any) -> ModelSettings:
         instances=instances,
         lanes=max(1, lanes),
         priorities=_priorities(name, batching),
+        histogram_ms=_histogram_bounds(name, config),
         order=LoadOrder(
             name=name,
             devices=tuple(each.strip() for each in given.get("device", "").split(",") if each.strip()),
@@ -247,6 +255,26 @@ def _policy(config: Any) -> QueuePolicy:
         delays=config.timeout_action == config.DELAY,
         allows_shorter=config.timeout_action == config.DELAY and config.allow_timeout_override,
     )
+
+
+def _histogram_bounds(name: str, config: Any) -> tuple[float, ...]:
+    found = _DEFAULT_BOUNDS_MS
+    for control in config.model_metrics.metric_control:
+        where = f"the configuration of the model {name}: model_metrics"
+        if control.metric_identifier.family != HISTOGRAM_FAMILY:
+            raise ServiceError(
+                Status.INVALID,
+                f"{where} has the family {control.metric_identifier.family!r}; {HISTOGRAM_FAMILY} is expected",
+            )
+        found = tuple(control.histogram_options.buckets)
+        is_rising = all(first < second for first, second in pairwise((0.0, *found, math.inf)))
+        if not found or not is_rising or len(found) > _MAX_BOUNDS:
+            raise ServiceError(
+                Status.INVALID,
+                f"{where} has the buckets {list(found[:_MAX_BOUNDS])}; 1 to {_MAX_BOUNDS} numbers above 0, each "
+                "larger than the one before, are expected",
+            )
+    return found
 
 
 def _number(name: str, key: str, text: str, most: int) -> int:

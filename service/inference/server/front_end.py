@@ -24,6 +24,7 @@ from neurald.hal.process.memory.garbage import GarbageCollector
 from neurald.hal.process.memory.heap import HeapTrimmer
 from neurald.hal.records import replace
 from neurald.hal.rpc.transport.tls_files import TlsFiles
+from neurald.service.inference.models.latencies import MeasuredLatencies
 from neurald.service.inference.models.model_choices import ModelChoices
 from neurald.service.inference.models.registry import Registry
 from neurald.service.inference.models.repository_polling import RepositoryPolling
@@ -119,6 +120,9 @@ class FrontEnd:
                 load_s=settings.limits.load_s,
                 given_bytes=settings.limits.total_bytes,
                 choices=models,
+                measured=MeasuredLatencies(
+                    histogram=settings.metrics.histogram_latencies, quantiles=settings.metrics.quantiles
+                ),
             )
             registry.is_starting = True
             shared = SharedMemoryRegions(settings.choices.regions) if settings.allow_client_shm else None
@@ -274,6 +278,7 @@ class FrontEnd:
                 option="--http-header-forward-pattern",
                 secret=restrictions.header_names,
             ),
+            counts_latencies=settings.metrics.counter_latencies,
         )
         listener = _listening(address, "HTTP")
         server = _http_server(app, listener, settings, self._most_connections)

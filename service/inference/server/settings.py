@@ -4,7 +4,11 @@ import msgspec
 
 from neurald.service.inference.models.worker_options import WorkerOptions
 from neurald.service.inference.server.client_choices import ClientChoices
-from neurald.service.manager.settings.service_configuration import ServiceLimits, TraceConfiguration
+from neurald.service.manager.settings.service_configuration import (
+    MetricsConfiguration,
+    ServiceLimits,
+    TraceConfiguration,
+)
 
 
 class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,6 +32,7 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True):
         insecure: whether other hosts are served without TLS or a token.
         limits: the limits of clients.
         trace: which requests are traced.
+        metrics: which metrics of latencies there are.
         workers: how workers are started.
         drain_s: how long running requests may take at the end.
     """
@@ -54,5 +59,6 @@ class ServiceSettings(msgspec.Struct, frozen=True, kw_only=True):
     insecure: bool = False
     limits: ServiceLimits = ServiceLimits()
     trace: TraceConfiguration = TraceConfiguration()
+    metrics: MetricsConfiguration = MetricsConfiguration()
     workers: WorkerOptions = WorkerOptions()
     drain_s: float = 30.0

@@ -47,6 +47,9 @@ TRACE_OPTION: Final = "--trace-config"
 #: The mode of traces, and what may precede the names of its settings. Triton has others, too.
 _TRACE_MODE: Final = "triton"
 _TRACE_LEVELS: Final = ("OFF", "TIMESTAMPS", "TENSORS")
+METRICS_OPTION: Final = "--metrics-config"
+_METRICS_SWITCHES: Final = ("counter_latencies", "histogram_latencies", "summary_latencies")
+_MAX_QUANTILES: Final = 32
 _Struct = TypeVar("_Struct", bound=msgspec.Struct)
 #: Settings that are addresses to listen at. A number is a port of this host, with or without
 #: quotation marks.
@@ -94,6 +97,36 @@ class TraceConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     log_frequency: int = 0
 
 
+class MetricsConfiguration(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The metrics of latencies that there are, with Triton's names.
+
+    Attributes:
+        counter_latencies: whether there are sums of latencies.
+        histogram_latencies: whether there is a histogram of the latencies of requests.
+        summary_latencies: whether there are quantiles of latencies.
+        summary_quantiles: these quantiles, each with the error that Triton may make, such as
+            `0.5:0.05,0.99:0.001`.
+    """
+
+    counter_latencies: bool = True
+    histogram_latencies: bool = False
+    summary_latencies: bool = False
+    summary_quantiles: str = "0.5:0.05,0.9:0.01,0.95:0.001,0.99:0.001,0.999:0.001"
+
+    @property
+    def quantiles(self) -> tuple[float, ...]:
+        """The quantiles without their errors; empty if there is to be none.
+
+        Raises:
+            ValueError: they are not valid.
+        """
+        pairs = [each.split(":") for each in self.summary_quantiles.split(",")]
+        found = [(float(quantile), float(error)) for quantile, error in pairs]
+        if not all(0 <= each <= 1 for pair in found for each in pair) or len(found) > _MAX_QUANTILES:
+            raise ValueError
+        return tuple(quantile for quantile, _ in found) if self.summary_latencies else ()
+
+
 class ServiceTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The settings that the table `[service]`, or the command line, has; None for all others.
 
@@ -117,6 +150,7 @@ class ServiceTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     insecure: bool | None = None
     limits: dict[str, int | float] = {}
     trace: dict[str, int | str] = {}
+    metrics: dict[str, bool | str] = {}
 
 
 class ServiceConfiguration(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,6 +173,7 @@ class ServiceConfiguration(msgspec.Struct, frozen=True, kw_only=True):
         insecure: whether other hosts are served without encryption.
         limits: the limits of clients.
         trace: which requests are traced.
+        metrics: which metrics of latencies there are.
     """
 
     grpc: str = ""
@@ -158,6 +193,7 @@ class ServiceConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     insecure: bool = False
     limits: ServiceLimits = ServiceLimits()
     trace: TraceConfiguration = TraceConfiguration()
+    metrics: MetricsConfiguration = MetricsConfiguration()
 
     @property
     def is_wanted(self) -> bool:
@@ -202,7 +238,9 @@ def chosen_service(
     _check_model_control(choice, values["model_control_mode"], values["repository_poll_s"])
     trace = _chosen(choice, "trace", plain.trace, (TRACE_OPTION, flags.trace), from_file.trace)
     _check_trace(choice, trace)
-    found = ServiceConfiguration(**values, limits=limits, trace=trace)
+    metrics = _chosen(choice, "metrics", plain.metrics, (METRICS_OPTION, flags.metrics), from_file.metrics)
+    _check_metrics(choice, metrics)
+    found = ServiceConfiguration(**values, limits=limits, trace=trace, metrics=metrics)
     sources |= {f"service.{name}": source for name, source in choice.sources.items()}
     if (found.grpc or found.http) and not found.repositories:
         raise BadData(
@@ -277,6 +315,35 @@ def _check_trace(choice: SettingChoice, trace: TraceConfiguration) -> None:
             )
     if not isinstance(trace.file, str) or (trace.file and not Path(trace.file).is_absolute()):
         raise BadData(f"{_source(choice, 'trace.file')} is {trace.file!r}; an absolute path is expected")
+
+
+def _check_metrics(choice: SettingChoice, metrics: MetricsConfiguration) -> None:
+    for name in _METRICS_SWITCHES:
+        value = getattr(metrics, name)
+        if not isinstance(value, bool):
+            raise BadData(f"{_source(choice, f'metrics.{name}')} is {value!r}; true or false is expected")
+    try:
+        _ = metrics.quantiles
+    except (ValueError, AttributeError):
+        raise BadData(
+            f"{_source(choice, 'metrics.summary_quantiles')} is {metrics.summary_quantiles!r}; 1 to "
+            f"{_MAX_QUANTILES} pairs QUANTILE:ERROR of numbers from 0 to 1, separated by commas, are expected"
+        ) from None
+
+
+def parsed_metrics(given: Sequence[str]) -> dict[str, bool | str]:
+    """Returns the settings of metrics of options, each `NAME=VALUE`.
+
+    Raises:
+        BadData: one has no value.
+    """
+    values: dict[str, bool | str] = {}
+    for each in given:
+        name, equals, text = each.partition("=")
+        if not equals:
+            raise BadData(f"{METRICS_OPTION} {each!r}: NAME=VALUE is expected")
+        values[name] = {"true": True, "false": False}.get(text.lower(), text)
+    return values
 
 
 def parsed_trace(given: Sequence[str]) -> dict[str, int | str]:

@@ -105,6 +105,7 @@ class HttpApp:
         token: the token that clients must send; empty for none.
         restrictions: the restrictions of calls to some clients.
         forwarded: the headers that become parameters of inferences.
+        counts_latencies: whether the metrics have sums of latencies.
     """
 
     def __init__(
@@ -117,10 +118,12 @@ class HttpApp:
         token: str,
         restrictions: Restrictions,
         forwarded: ForwardedHeaders,
+        counts_latencies: bool = True,
     ) -> None:
         self._calls = calls
         self._restrictions = restrictions
         self._forwarded = forwarded
+        self._counts_latencies = counts_latencies
         self._regions = regions
         self._budget = budget
         self._message_bytes = message_bytes
@@ -251,7 +254,13 @@ class HttpApp:
         return 400, _error("Model version not ready"), _JSON
 
     async def _metrics(self, body: RequestBody) -> Answer:
-        return 200, metrics_text(self._calls.registry.served(), self._budget, self._host).encode(), _TEXT
+        text = metrics_text(
+            self._calls.registry.served(),
+            self._budget,
+            self._host,
+            counts_latencies=self._counts_latencies,
+        )
+        return 200, text.encode(), _TEXT
 
     # Descriptions.
 

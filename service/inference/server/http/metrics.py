@@ -8,6 +8,7 @@ from neurald.hal.process.memory.heap import live_bytes, resident_bytes
 from neurald.service.inference.models.served_version import ServedVersion
 from neurald.service.inference.models.statistics import FailureReason
 from neurald.service.inference.server.admission.request_budget import RequestBudget
+from neurald.service.inference.server.http.distributions import distribution_metrics
 from neurald.service.inference.server.http.host_usage import HostUsage
 
 _COUNTERS: Final[tuple[tuple[str, str, Callable[[ServedVersion], float]], ...]] = (
@@ -18,6 +19,18 @@ _COUNTERS: Final[tuple[tuple[str, str, Callable[[ServedVersion], float]], ...]] 
     ),
     ("nv_inference_count", "Entries of batches that were run", lambda each: each.statistics.inferences),
     ("nv_inference_exec_count", "Runs of models", lambda each: each.statistics.executions),
+    (
+        "neurald_inference_refused_total",
+        "Requests that were refused since too many waited",
+        lambda each: each.statistics.refused,
+    ),
+    (
+        "neurald_inference_retries_total",
+        "Requests that were run again since a worker died",
+        lambda each: each.statistics.retries,
+    ),
+)
+_LATENCIES: Final[tuple[tuple[str, str, Callable[[ServedVersion], float]], ...]] = (
     (
         "nv_inference_request_duration_us",
         "Time of requests",
@@ -38,16 +51,6 @@ _COUNTERS: Final[tuple[tuple[str, str, Callable[[ServedVersion], float]], ...]] 
         "nv_inference_compute_output_duration_us",
         "Time to write outputs",
         lambda each: each.statistics.compute_output.ns // 1000,
-    ),
-    (
-        "neurald_inference_refused_total",
-        "Requests that were refused since too many waited",
-        lambda each: each.statistics.refused,
-    ),
-    (
-        "neurald_inference_retries_total",
-        "Requests that were run again since a worker died",
-        lambda each: each.statistics.retries,
     ),
 )
 _GAUGES: Final[tuple[tuple[str, str, Callable[[ServedVersion], float]], ...]] = (
@@ -70,8 +73,22 @@ _MEMORY: Final[tuple[tuple[str, str, Callable[[], int]], ...]] = (
 )
 
 
-def metrics_text(versions: Sequence[ServedVersion], budget: RequestBudget, host: HostUsage) -> str:
-    """Returns the metrics of models, the service and its host, and the events of its front end."""
+def metrics_text(
+    versions: Sequence[ServedVersion],
+    budget: RequestBudget,
+    host: HostUsage,
+    *,
+    counts_latencies: bool = True,
+) -> str:
+    """Returns the metrics of models, the service and its host, and the events of its front end.
+
+    Args:
+        versions: all versions of models that are served.
+        budget: the memory of requests.
+        host: the usage of the host.
+        counts_latencies: whether there are sums of latencies.
+    """
+    counters = (*_COUNTERS, *(_LATENCIES if counts_latencies else ()))
     metrics = [
         Metric(
             name=name,
@@ -81,7 +98,7 @@ def metrics_text(versions: Sequence[ServedVersion], budget: RequestBudget, host:
                 Sample({"model": each.name, "version": str(each.version)}, value(each)) for each in versions
             ],
         )
-        for kind, described in (("counter", _COUNTERS), ("gauge", _GAUGES))
+        for kind, described in (("counter", counters), ("gauge", _GAUGES))
         for name, description, value in described
     ]
     metrics.append(
@@ -111,6 +128,7 @@ def metrics_text(versions: Sequence[ServedVersion], budget: RequestBudget, host:
         Metric(name=name, kind="gauge", description=description, samples=[Sample({}, value())])
         for name, description, value in _MEMORY
     )
+    metrics += distribution_metrics(versions)
     metrics += host.metrics()
     metrics.append(event_metric())
     return exposition(metrics)

@@ -12,6 +12,7 @@ import pytest
 from support.inference import zoo
 
 from neurald.service.inference.models import served_version
+from neurald.service.inference.models.latencies import NOTHING_MEASURED
 from neurald.service.inference.models.served_version import ServedVersion
 from neurald.service.inference.models.worker_options import WorkerOptions
 from neurald.service.inference.models.worker_pool import WorkerPool
@@ -43,7 +44,10 @@ async def serving(configuration: str, content: bytes | None = None) -> AsyncIter
     os.write(file, zoo.counting() if content is None else content)
     pool = WorkerPool(WorkerOptions(sandbox=SandboxMode.OFF))
     config: Any = parse_config("m", configuration)
-    version = ServedVersion("m", 1, config, settings_of("m", config), {}, file, pool, queue_size=8, load_s=60)
+    settings = settings_of("m", config)
+    version = ServedVersion(
+        "m", 1, config, settings, {}, file, pool, queue_size=8, load_s=60, measured=NOTHING_MEASURED
+    )
     try:
         await version.start()
         yield version

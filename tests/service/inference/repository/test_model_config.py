@@ -42,6 +42,34 @@ LOADED = ModelDescription(
 )
 
 
+def with_buckets(*buckets: str, family: str = "nv_inference_first_response_histogram_ms") -> Any:
+    control = (
+        f'metric_identifier {{ family: "{family}" }} histogram_options {{ buckets: [{", ".join(buckets)}] }}'
+    )
+    return parse_config("m", f"model_metrics {{ metric_control [ {{ {control} }} ] }}")
+
+
+def test_bounds_of_the_histogram() -> None:
+    assert settings_of("m", parse_config("m", "")).histogram_ms == (100, 500, 2000, 5000)
+    assert settings_of("m", with_buckets("0.5", "1", "20")).histogram_ms == (0.5, 1, 20)
+
+
+@pytest.mark.parametrize(
+    "buckets",
+    [(), ("0",), ("-1", "2"), ("2", "1"), ("1", "1"), ("inf",), ("nan",), tuple(map(str, range(1, 66)))],
+)
+def test_bounds_that_make_no_histogram_are_refused(buckets: tuple[str, ...]) -> None:
+    with pytest.raises(ServiceError, match="each larger than the one before"):
+        settings_of("m", with_buckets(*buckets))
+
+
+def test_bounds_of_other_metrics_are_refused() -> None:
+    with pytest.raises(
+        ServiceError, match="has the family 'nv_cpu'; nv_inference_first_response_histogram_ms"
+    ):
+        settings_of("m", with_buckets("1", family="nv_cpu"))
+
+
 def test_settings_follow_from_the_text() -> None:
     config = parse_config("m", TEXT)
     settings = settings_of("m", config)

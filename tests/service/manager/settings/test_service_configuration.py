@@ -16,11 +16,13 @@ from neurald.service.cli.options.service import service_settings
 from neurald.service.manager.settings.configuration import Flags, load_configuration
 from neurald.service.manager.settings.service_configuration import (
     OPTIONS,
+    MetricsConfiguration,
     ServiceConfiguration,
     ServiceLimits,
     ServiceTable,
     TraceConfiguration,
     parsed_limits,
+    parsed_metrics,
     parsed_trace,
 )
 from neurald.service.manager.settings.setting_choice import DEFAULT
@@ -224,6 +226,43 @@ def test_mistakes_of_the_command_line(file: Path) -> None:
             parsed_trace([other])
 
 
+def test_metrics_of_latencies(file: Path) -> None:
+    file.write_text(
+        '[service]\nhttp = "1"\nrepositories = ["/m"]\n[service.metrics]\nsummary_latencies = true\n'
+    )
+    given = parsed_metrics(["histogram_latencies=true", "counter_latencies=False"])
+    found = load_configuration(file, Flags(service=ServiceTable(metrics=given))).service.metrics
+    assert (found.counter_latencies, found.histogram_latencies) == (False, True)
+    assert found.quantiles == (0.5, 0.9, 0.95, 0.99, 0.999)
+    assert MetricsConfiguration().quantiles == ()
+    given = parsed_metrics(["summary_quantiles=0.5:0.05,1:0"])
+    found = load_configuration(file, Flags(service=ServiceTable(metrics=given))).service.metrics
+    assert found.quantiles == (0.5, 1.0)
+    with pytest.raises(BadData, match="NAME=VALUE is expected"):
+        parsed_metrics(["histogram_latencies"])
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("latencies=true", "'latencies' is not one of counter_latencies"),
+        ("counter_latencies=yes", "is 'yes'; true or false is expected"),
+        ("summary_quantiles=", "pairs QUANTILE:ERROR"),
+        ("summary_quantiles=true", "pairs QUANTILE:ERROR"),
+        ("summary_quantiles=0.5", "pairs QUANTILE:ERROR"),
+        ("summary_quantiles=0.5:0.1,", "pairs QUANTILE:ERROR"),
+        ("summary_quantiles=2:0.1", "pairs QUANTILE:ERROR"),
+        ("summary_quantiles=nan:0.1", "pairs QUANTILE:ERROR"),
+        ("summary_quantiles=" + ",".join(["0.5:0.1"] * 33), "pairs QUANTILE:ERROR"),
+    ],
+)
+def test_mistakes_of_metrics(file: Path, option: str, message: str) -> None:
+    file.write_text("")
+    table = ServiceTable(http="1", repositories=("a",), metrics=parsed_metrics([option]))
+    with pytest.raises(BadData, match=message):
+        load_configuration(file, Flags(service=table))
+
+
 def test_the_settings_are_shown_with_their_sources(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config(file)
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
@@ -232,6 +271,7 @@ def test_the_settings_are_shown_with_their_sources(file: Path, capsys: pytest.Ca
         *(f"service.{name}" for name in OPTIONS),
         *(f"service.limits.{name}" for name in ServiceLimits.__struct_fields__),
         *(f"service.trace.{name}" for name in TraceConfiguration.__struct_fields__),
+        *(f"service.metrics.{name}" for name in MetricsConfiguration.__struct_fields__),
     }
     assert (shown["service.grpc"], shown["service.tls"]) == (str(file), DEFAULT)
     config(file, json=True)
@@ -248,4 +288,5 @@ def test_the_example_has_every_setting_and_its_default() -> None:
     assert table.keys() == set(ServiceTable.__struct_fields__)
     assert table["limits"].keys() == set(ServiceLimits.__struct_fields__)
     assert table["trace"].keys() == set(TraceConfiguration.__struct_fields__)
+    assert table["metrics"].keys() == set(MetricsConfiguration.__struct_fields__)
     assert msgspec.convert(table, ServiceConfiguration) == ServiceConfiguration()
