@@ -261,7 +261,7 @@ class ValueVariants(InProcessModel):
             values = tuple(given)
             function = known.get(values)
             if function is None:
-                # Without a lock, since these are counted until there is a variant.
+                # This needs no lock: uses are only counted as long as there is no variant.
                 uses = self._uses.get(values)
                 variant = None
                 if uses is None:

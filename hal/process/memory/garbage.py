@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator
 
 from neurald.hal.process.memory.heap import allocated_bytes
 
-#: The fraction of time that full collections may take, and looking at memory.
+#: The fraction of the time that full collections may take, and that comparisons of memory may.
 _MAX_TIME_SHARE = 0.005
-#: The same for full collections while memory grows.
+#: The fraction of the time that full collections may take while memory grows.
 _MAX_TIME_SHARE_OF_GROWTH = 0.05
 #: By how much memory must have grown since the last collection to be collected sooner, at least and
 #: as a part of what was left.
@@ -82,8 +82,9 @@ class GarbageCollector:
     def collect_if_due(self) -> None:
         """Runs a full collection if the last one was long enough ago for its cost.
 
-        If memory has grown much since then, it does not have to be as long ago. What has grown
-        without being garbage is not collected again before it has grown as much once more.
+        If memory has grown much since then, it does not have to be as long ago. Memory that has
+        grown without being garbage causes no such collection again before it has grown as much
+        once more.
         """
         blocks = self._collected_blocks()
         takes_s = self._block_s * blocks
@@ -99,7 +100,10 @@ class GarbageCollector:
         self._left_bytes = self._allocated()
 
     def _has_grown(self) -> bool:
-        """Returns whether memory has grown much since the last collection, as far as is looked."""
+        """Returns whether memory has grown much since the last collection.
+
+        Returns False without a look if the previous look was a moment ago.
+        """
         began_s = self._clock()
         if began_s < self._compares_s:
             return False

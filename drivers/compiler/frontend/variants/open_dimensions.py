@@ -110,7 +110,7 @@ def usual_shapes(
         model: valid.
         shapes: the input shapes, by operand.
         keeps_equal: whether equal lengths at different positions stay equal, too.
-        factor: of which all lengths are multiples nevertheless.
+        factor: the number of which all lengths are multiples nevertheless.
     """
     found: dict[tuple[int, int], int] = {}
     usual: dict[int, Shape] = {}
@@ -129,7 +129,7 @@ def usual_shapes(
 
 
 def usual_examples(model: Model, shapes: Mapping[int, Shape]) -> Iterator[dict[int, Shape]]:
-    """Yields `usual_shapes`, and then ones with what lengths have in common.
+    """Yields `usual_shapes`, and then ones that keep what the given lengths have in common.
 
     Some models are only valid for square matrices, or for images that are divided into blocks. Code
     for lengths that are equal, or multiples of a power of 2, is valid for others that are so.

@@ -430,9 +430,9 @@ class BoundedProtocol(HttpToolsProtocol):
 def _release(cycle: Any) -> None:
     """Takes the functions from uvicorn's cycle of a request that refer to it and to its connection.
 
-    The memory of connections is free once they end then, and waits for no full collection of
-    garbage. An application that has not begun yet receives with uvicorn's own function that its
-    client has left.
+    So the memory of a connection is freed as soon as it ends, and not by the next full collection
+    of garbage. An application that begins later is told by uvicorn's own function that its client
+    has left.
     """
     del cycle.receive
     cycle.on_response = _nothing

@@ -1,9 +1,8 @@
-"""Encrypted connections whose memory is free when they end.
+"""Encrypted connections whose memory is freed when they end.
 
-Where a client ends its handshake otherwise than TLS does, asyncio keeps the error in a frame that
-the error refers to, with the connection and its buffer of 256 KiB (until CPython 3.11.8 and
-3.12.2). Only a full collection of garbage frees them, which is rare, so anyone who can connect
-could fill the memory.
+If a handshake fails, asyncio keeps the error in a frame that the error refers to, together with the
+connection and its buffer of 256 KiB (until CPython 3.11.8 and 3.12.2). They are freed by a full
+collection of garbage only, which is rare, so anyone who can connect could fill the memory.
 """
 
 import asyncio
@@ -25,6 +24,6 @@ class TlsProtocol(SSLProtocol):
 
     def _on_handshake_complete(self, handshake_exc: object) -> None:
         super()._on_handshake_complete(handshake_exc)  # type: ignore[arg-type]
-        # It is the class of an error if the client has left.
+        # If the client has left, it is the class of an error instead.
         if isinstance(handshake_exc, BaseException):
             handshake_exc.__traceback__ = None
