@@ -407,11 +407,15 @@ ask.pool:
 single:
   %p.work.items = getelementptr i8, ptr %record, i64 32
   %work.items = load i64, ptr %p.work.items
+  ; Kernels may divide by lengths of which one is 0 if there are no work items.
+  %is.idle = icmp eq i64 %work.items, 0
+  br i1 %is.idle, label %check, label %pieces
+pieces:
   %p.piece = getelementptr i8, ptr %record, i64 48
   %piece.items = load i64, ptr %p.piece
   br label %piece
 piece:
-  %first = phi i64 [ 0, %single ], [ %last, %more.pieces ]
+  %first = phi i64 [ 0, %pieces ], [ %last, %more.pieces ]
   %items.left = sub i64 %work.items, %first
   %is.last = icmp ule i64 %items.left, %piece.items
   %size = select i1 %is.last, i64 %items.left, i64 %piece.items

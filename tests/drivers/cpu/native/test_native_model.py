@@ -28,6 +28,7 @@ from neurald.drivers.cpu.target.step_sizes import StepSizes
 from neurald.drivers.reference.device import ReferenceDevice
 from neurald.hal.errors import MissedDeadlineTransient, OpFailed
 from neurald.hal.memory.private_memory import aligned_zeros
+from neurald.hal.records import replace
 
 pytestmark = pytest.mark.quick
 
@@ -51,6 +52,18 @@ def test_any_alignment(source_offset: int, target_offset: int) -> None:
         source[:] = np.arange(first, first + COUNT)
         model.run(bound(model, source, target))
         assert (target == source + 3).all()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_kernels_without_work_items_are_not_called(threads: int) -> None:
+    """They may divide by a length of 0, on which the number of their work items depends."""
+    routines = [adding(1, COUNT), replace(requiring(COUNT), work_items=0, cost_ns=1e9)]
+    model = native(routines, threads=threads)
+    source, target = memory(), memory()
+    source[:] = -5
+    # The second kernel would refuse a negative element, and store it.
+    model.run(bound(model, source, target))
+    assert (target == 0).all()
 
 
 def test_alternating_bindings() -> None:
