@@ -46,6 +46,8 @@ from neurald.hal.sync.cancellation import Cancellation
 #: Environment variable with the maximum size of a cache, in bytes.
 MAX_BYTES_VARIABLE = "NEURALD_CACHE_MAX_BYTES"
 DEFAULT_MAX_BYTES = 2 << 30
+#: The most digits of a maximum size: more than any disk has.
+_MAX_DIGITS = 18
 
 _LOCKS = "locks"
 #: How many entries are compared at most to explain a miss.
@@ -123,13 +125,15 @@ def max_bytes_from_environment() -> int:
     """Returns the maximum size of a cache, in bytes.
 
     Raises:
-        BadState: the environment variable is not a number.
+        BadState: the environment variable is not a number, or too large for a file.
     """
     text = environment_variable(MAX_BYTES_VARIABLE)
     if not text:
         return DEFAULT_MAX_BYTES
-    if not (text.isascii() and text.isdigit()):
-        raise BadState(f"{MAX_BYTES_VARIABLE} is {text!r}; a number of bytes is expected")
+    if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS):
+        raise BadState(
+            f"{MAX_BYTES_VARIABLE} is {text[:100]!r}; a number of bytes is expected, of at most {_MAX_DIGITS} digits"
+        )
     return int(text)
 
 

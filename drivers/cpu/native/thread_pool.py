@@ -55,6 +55,8 @@ if TYPE_CHECKING:
 
 #: Number of threads that a model may request even if there are fewer cores.
 _MIN_THREAD_LIMIT = 16
+#: The most digits of a number of threads in the environment.
+_MAX_DIGITS = 9
 #: Minimum number of cores that workers stay on: with few, threads are rarely on the same one.
 _MIN_HOMES = 4
 #: Time that an exiting process waits for a worker in the middle of a call.
@@ -80,8 +82,10 @@ def thread_count(wanted: int | None, settings: Settings) -> int:
     else:
         text = settings.text(THREADS_VARIABLE)
         if text:
-            if not text.isdecimal() or int(text) < 1:
-                raise BadData(f"{THREADS_VARIABLE} is {text!r}; expected a positive number")
+            if not (text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS) or int(text) < 1:
+                raise BadData(
+                    f"{THREADS_VARIABLE} is {text[:100]!r}; expected a positive number of at most {_MAX_DIGITS} digits"
+                )
             wanted = int(text)
         else:
             wanted = len(os.sched_getaffinity(0))

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _MAX_LISTED_OPERATIONS = 8
 #: Maximum number of operations in a range of `--what-if`.
 _MAX_PINNED_OPERATIONS = 100_000
+#: The most characters of a range of operations.
+_MAX_RANGE_CHARACTERS = 40
 
 
 def explain(
@@ -127,7 +129,8 @@ def _rule(text: str) -> "Override":
     numbers: list[int] = []
     for part in listed.split(","):
         first, dash, last = part.strip().partition("-")
-        if not (separator and first.isdecimal() and (last.isdecimal() if dash else not last)):
+        is_number = first.isdecimal() and (last.isdecimal() if dash else not last)
+        if not (separator and is_number and len(part) <= _MAX_RANGE_CHARACTERS):
             raise typer.BadParameter(
                 f"{text!r}; expected a device and operations, such as gpu:0=3,5-9", param_hint="--what-if"
             )

@@ -361,7 +361,7 @@ def test_the_default_is_below_the_users_cache(monkeypatch: pytest.MonkeyPatch, t
     assert default_directory() == tmp_path / "neurald"
 
 
-@pytest.mark.parametrize("text", ["-1", "1e9", "much", "１"])
+@pytest.mark.parametrize("text", ["-1", "1e9", "much", "１", "9" * 400, "9" * 5000])
 def test_a_limit_that_is_none(monkeypatch: pytest.MonkeyPatch, directory: Path, text: str) -> None:
     monkeypatch.setenv(MAX_BYTES_VARIABLE, text)
     with pytest.raises(BadState, match="a number of bytes is expected"):

@@ -44,7 +44,7 @@ def test_how_many_threads() -> None:
     assert count(None, "100") == 100
     assert count(None, "5") == 5
     assert count(2, "5") == 2
-    for wrong in ("0", "-1", "many"):
+    for wrong in ("0", "-1", "many", "１", "9" * 10, "9" * 5000):
         with pytest.raises(BadData, match="positive number"):
             count(None, wrong)
 

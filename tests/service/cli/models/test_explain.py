@@ -87,7 +87,7 @@ def test_what_if(tmp_path: Path) -> None:
     assert {each["after"] for each in what_if["changes"]} == {"cpu"}
     assert "what if" in page.read_text(encoding="utf-8")
     assert "would move from conv to cpu" in invoke("explain", MODEL, "--what-if", "cpu=0-1,3").stdout
-    for wrong in ("cpu", "cpu=", "cpu=x", "cpu=5-3", "cpu=1--2"):
+    for wrong in ("cpu", "cpu=", "cpu=x", "cpu=5-3", "cpu=1--2", "cpu=0-" + "9" * 5000):
         assert invoke("explain", MODEL, "--what-if", wrong).exit_code == 2
 
 
