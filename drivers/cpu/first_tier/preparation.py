@@ -5,7 +5,6 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from neurald.drivers.compiler.frontend.control_flow.inlining_budget import InliningBudget
 from neurald.drivers.cpu.data_dependent.bounded_model import on_references, whole_model
 from neurald.drivers.cpu.first_tier.assembly import BoundPart, assemble
 from neurald.drivers.cpu.first_tier.binding.binder import Binder
@@ -23,7 +22,9 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Lifetime
 
 if TYPE_CHECKING:
-    # What executes operations without kernels is not needed if each has one.
+    # What executes operations without kernels is not needed if each has one, and few models have
+    # control flow.
+    from neurald.drivers.compiler.frontend.control_flow.inlining_budget import InliningBudget
     from neurald.drivers.cpu.parts.known_results import KnownResults
     from neurald.drivers.cpu.parts.native_segment import NativeSegment
     from neurald.hal.execution.reference_graph import Step
@@ -45,8 +46,8 @@ def prepare(model: Model, target: Target, code: Code, team: Team) -> "CpuPrepare
         code: the code of the library.
         team: the threads that run the model.
     """
-    structured = partial(_structured, target=target, code=code, team=team, budget=InliningBudget())
     controls = [n for n, each in enumerate(model.main.operations) if each.type in _CONTROL_FLOW]
+    structured = partial(_structured, target=target, code=code, team=team, budget=_budget(controls))
     native = structured(model) if controls else None
     if native is not None:
         return whole_model(native, on_references(model))
@@ -64,6 +65,15 @@ def prepare(model: Model, target: Target, code: Code, team: Team) -> "CpuPrepare
     steps[0] = [(parts.get(step) or step) if isinstance(step, int) else step for step in steps[0]]
     has_kernels = any(parts.values()) or any(each.has_kernels for each in (whole, *others))
     return ReferenceModel(model, steps if has_kernels else None)
+
+
+def _budget(controls: Sequence[int]) -> "InliningBudget | None":
+    """Returns what the parts of a model with control flow share; None if it has none."""
+    if not controls:
+        return None
+    from neurald.drivers.compiler.frontend.control_flow.inlining_budget import InliningBudget
+
+    return InliningBudget()
 
 
 def _segment(
@@ -87,7 +97,7 @@ def _structured(
     target: Target,
     code: Code,
     team: Team,
-    budget: InliningBudget,
+    budget: "InliningBudget | None",
     positions: Sequence[int] | None = None,
 ) -> NativeModel | None:
     """Returns the step of a model with control flow; None if not everything has kernels.

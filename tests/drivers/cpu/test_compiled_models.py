@@ -269,7 +269,7 @@ def test_control_flow_that_a_mistake_keeps_from_being_compiled(
     """The other operations are compiled."""
     from support.models.control_flow import ADD, MUL, arithmetic, branching
 
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError("a mistake")
 
     monkeypatch.setattr(structuring, "structure_control_flow", fail)
