@@ -45,9 +45,9 @@ class ShapeLengths:
         if sums is None or sums.size > _MAX_LENGTHS:
             return None
         values = np.empty(sums.shape, object)
-        mayleave = operation.type in RESHAPES and index in self._flat.model.main.inputs
+        may_leave = operation.type in RESHAPES and index in self._flat.model.main.inputs
         for at, each in np.ndenumerate(sums):
-            if mayleave:
+            if may_leave:
                 others = tuple(other for place, other in np.ndenumerate(sums) if place != at)
                 values[at] = self._symbols.inferred_symbol(
                     each, others, prod(self._flat.shape(call.index("input")))

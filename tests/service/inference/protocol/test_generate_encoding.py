@@ -53,7 +53,7 @@ def test_other_names_are_parameters() -> None:
 
 
 def test_inputs_may_be_among_parameters() -> None:
-    """As a member that is called `parameters` may be an input itself."""
+    """Finds inputs in the member `parameters`, which may also be an input itself."""
     x, y = described((1,), name="x"), described((2,), name="y")
     found = decoded({"x": 1, "parameters": {"y": [2, 3], "b": True}}, x, y)
     assert ([each.name for each in found.inputs], found.parameters) == (["x", "y"], {"b": True})

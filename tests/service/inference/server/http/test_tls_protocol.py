@@ -97,7 +97,7 @@ def test_encrypted_requests_are_answered(files: dict[str, TlsFiles]) -> None:
 def test_nothing_is_left_of_connections_that_have_ended(
     files: dict[str, TlsFiles], data: bytes, name: str, expected: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Those that fail would keep a quarter of a mebibyte until a full collection of garbage."""
+    """Counts protocols without collections: one of a failed handshake takes 256 KiB."""
     gc.collect()
     before = protocols_in_memory()
     gc.disable()
