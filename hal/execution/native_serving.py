@@ -51,6 +51,7 @@ from typing import Final, Protocol
 from msgspec import Struct
 
 from neurald.hal.model.request import Request
+from neurald.hal.process.processors import PROCESSORS
 
 GATE: Final = {
     "LOCK": 0,
@@ -126,6 +127,10 @@ WITHDRAWN, ARMED, RUNS, LAST_RUN = range(4)
 #: needs runners.
 PYTHON, IDLE, REPORT, NEEDS_INSTANCE, GIVEN_UP, ARRIVED, NEEDS_RUNNERS = range(1, 8)
 
+#: With fewer processors, the client and the thread of its ring take all of them while they poll,
+#: and other threads of a call that polled as well would have both fall asleep.
+_MIN_PROCESSORS: Final = 3
+
 #: The native functions: serves a ring, withdraws a call, gives up an execution, is a runner, counts
 #: more or fewer runners, takes room for an execution of Python, and gives it back.
 SERVE_RING: Final = "neurald_serve_ring"
@@ -155,8 +160,8 @@ class NativeCall(Struct, frozen=True, kw_only=True, eq=False):
         binding: address of the request's binding.
         grow: makes one more instance, unless there are as many as there may be.
         keep: lives as long as the call.
-        alone: returns the same call for one thread, if it is so short that other threads which
-            sleep until it begins make it longer; None if it is not.
+        alone: returns the same call for one thread, if it is so short that other threads make it
+            longer unless they poll until it begins; None if it is not.
     """
 
     functions: Mapping[str, int]
@@ -165,6 +170,16 @@ class NativeCall(Struct, frozen=True, kw_only=True, eq=False):
     grow: Callable[[], object]
     keep: object
     alone: "Callable[[], NativeCall] | None" = None
+
+    def for_ring(self, *, polls: bool) -> "NativeCall":
+        """Returns the call that a ring makes: this one, or the same for one thread.
+
+        Args:
+            polls: whether the ring's thread polls between calls, as the client does.
+        """
+        if self.alone is None or (polls and PROCESSORS.count >= _MIN_PROCESSORS):
+            return self
+        return self.alone()
 
 
 class CallsNatively(Protocol):

@@ -394,6 +394,8 @@ class RingServer:
                         native.grow(number)
                     return
                 call = native_call(registered.prepared_model, staged.request)
+                if call is not None:
+                    call = call.for_ring(polls=True)
                 if native is None and call is not None:
                     native = self._native = self._new_native(call)
         except Error:  # there is no memory for an instance, or no descriptor

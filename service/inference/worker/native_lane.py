@@ -94,9 +94,8 @@ class NativeLane:
                 return
             # It is tried again less and less often: optimised code may have replaced a first tier.
             call = None if times & (times + 1) else bound.create_native_call()
-            if call is not None and call.alone is not None and not self._spins:
-                # The time between runs is that of requests, in which threads fall asleep.
-                call = call.alone()
+            if call is not None:
+                call = call.for_ring(polls=self._spins)
             if runs is None and call is not None:
                 runs = self._runs = self._new_runs(call)
         except Error:  # there is no memory for an instance, or no descriptor

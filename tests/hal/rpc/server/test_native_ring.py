@@ -12,17 +12,21 @@ from typing import Any
 import numpy as np
 import pytest
 from support.daemon.native_calls import Caller, Gatherer, gather, native, run_often, slow, slow_request
-from support.models.addition import addition
+from support.models.addition import addition, request
 from support.waiting import wait_until
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
+from neurald.drivers.cpu.native.instances.instance import Instance
 from neurald.drivers.cpu.native.instances.served_instances import ServedInstances
+from neurald.drivers.cpu.native.native_model import NativeModel
+from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import BadData, Cancelled, DeadObject, ResourceExhaustedTransient
 from neurald.hal.execution.native_serving import ARMED, WITHDRAWN
 from neurald.hal.model.types import Priority
 from neurald.hal.process.address import Address
+from neurald.hal.process.processors import PROCESSORS
 from neurald.hal.rpc.client.device import RemoteDevice, connect
 from neurald.hal.rpc.server import ring_server
 from neurald.hal.rpc.server.native_ring import NativeRing
@@ -68,6 +72,43 @@ def test_traced_executions_need_no_python(server: DeviceServer, remote: RemoteDe
     assert {span.process for span in drivers} == {os.getpid()}
     for inner, outer in zip(drivers, waits, strict=True):
         assert outer.start_ns <= inner.start_ns <= inner.end_ns <= outer.end_ns
+
+
+@pytest.mark.parametrize(
+    ("processors", "polls", "is_alone"), [(2, True, True), (3, True, False), (3, False, True)]
+)
+def test_short_calls_run_alone_where_other_threads_cannot_poll(
+    monkeypatch: pytest.MonkeyPatch, processors: int, polls: bool, is_alone: bool
+) -> None:
+    prepared = CpuDevice().prepare_model(addition(ONES), PrepareOptions(threads=2))
+    assert isinstance(prepared, CpuPreparedModel)
+    call = prepared.create_native_call(request(ONES, np.empty_like(ONES)))
+    assert call is not None
+    assert call.alone is not None
+    monkeypatch.setattr(PROCESSORS, "count", processors)
+    used = call.for_ring(polls=polls)
+    assert used.instances == (call.alone() if is_alone else call).instances
+    assert used.for_ring(polls=polls) is used
+
+
+@pytest.mark.parametrize("processors", [2, 3])
+def test_the_threads_of_executions_leave_clients_a_processor(
+    server: DeviceServer, remote: RemoteDevice, monkeypatch: pytest.MonkeyPatch, processors: int
+) -> None:
+    found: list[bool] = []
+    create = NativeModel._new_served
+
+    def noting(self: NativeModel, *, is_alone: bool) -> Instance:
+        found.append(is_alone)
+        return create(self, is_alone=is_alone)
+
+    monkeypatch.setattr(NativeModel, "_new_served", noting)
+    monkeypatch.setattr(PROCESSORS, "count", processors)
+    caller = Caller(remote.prepare_model(addition(ONES), PrepareOptions(threads=2)))
+    for value in range(5):
+        caller.run(value)
+    assert native(server) == 4
+    assert found[-1] == (processors == 2)
 
 
 def test_several_requests_and_models_take_turns(server: DeviceServer, remote: RemoteDevice) -> None:
