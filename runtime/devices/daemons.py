@@ -26,6 +26,7 @@ from neurald.hal.process.autostart import ensure_manager
 from neurald.hal.process.checked_thread import CheckedThread
 from neurald.hal.process.files.runtime_directory import runtime_directory
 from neurald.hal.process.fork import forkable_lock, grpc_obstacle
+from neurald.hal.process.grpc_import import import_grpc
 from neurald.hal.sync.deadline import remaining_s
 from neurald.runtime.devices import measurements
 from neurald.runtime.devices.measurements import Failure, Measurement
@@ -272,7 +273,8 @@ class DaemonConnection:
         return device
 
     def _connected_once(self, deadline_s: float | None) -> "RemoteDevice":
-        from neurald.hal.rpc.client.device import connect  # gRPC is slow to import
+        import_grpc()  # here, since it takes long
+        from neurald.hal.rpc.client.device import connect
 
         device = self._device
         if device is not None:

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.daemon.forking import in_child
-from support.daemon.processes import daemon_process
+from support.daemon.processes import daemon_process, python_path
 from support.models.small import add_model
 from support.sweeps import sweep
 
@@ -51,6 +51,7 @@ def compiled(device: RemoteDevice) -> nd.Compilation:
     return nd.CompilationBuilder(add_model(SHAPE), devices=[device]).finish()
 
 
+@pytest.mark.forks
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["run", "burst"])
 def test_a_child_process_has_no_session(device: RemoteDevice, how: str) -> None:
@@ -75,6 +76,7 @@ def test_a_child_process_has_no_session(device: RemoteDevice, how: str) -> None:
         assert (result == 2 * turn).all()
 
 
+@pytest.mark.forks
 @pytest.mark.slow
 def test_a_child_process_has_no_session_with_another_host() -> None:
     """Neither through the call that stays open, nor through the channel of its parent."""
@@ -94,6 +96,7 @@ def test_a_child_process_has_no_session_with_another_host() -> None:
         remote.close()
 
 
+@pytest.mark.forks
 @pytest.mark.slow
 @pytest.mark.parametrize("is_busy", [False, True])
 def test_a_child_process_cannot_connect(device: RemoteDevice, is_busy: bool) -> None:
@@ -130,6 +133,7 @@ def test_a_child_process_cannot_connect(device: RemoteDevice, is_busy: bool) -> 
     assert run(compilation, 7)
 
 
+@pytest.mark.forks
 @pytest.mark.slow
 def test_the_cpu_stands_in_in_children(device: RemoteDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("neurald.runtime.compilation_builder.devices", lambda: (nd.devices()[0], device))
@@ -202,6 +206,58 @@ def test_a_pool_of_processes_and_a_child_that_ends_as_interpreters_do(device: Re
     assert found.stdout.split("\n")[:2] == ["['told']", "0 right"], found.stderr
 
 
+_BUSY = """
+import collections, os, signal, sys, threading
+import numpy as np
+import neurald as nd
+from support.models.small import add_model
+
+device = nd.connect(sys.argv[1])
+compilation = nd.CompilationBuilder(add_model((64,)), devices=[device]).finish()
+
+
+def run():
+    values = np.ones((64,), np.float32)
+    while True:
+        compilation.run(values, values)
+
+
+for _ in range(4):
+    threading.Thread(target=run, daemon=True).start()
+ends = collections.Counter()
+for number in range(int(sys.argv[2])):
+    child = os.fork()
+    if not child:
+        signal.alarm(20)
+        try:
+            if number % 2:
+                thread = threading.Thread(target=int)
+                thread.start()
+                thread.join()
+            elif not (grandchild := os.fork()):
+                os._exit(0)
+            elif os.waitpid(grandchild, 0)[1]:
+                os._exit(1)
+            os._exit(0)
+        finally:
+            os._exit(2)
+    ends[os.waitpid(child, 0)[1]] += 1
+print(dict(ends), flush=True)
+os._exit(0)
+"""
+
+
+@pytest.mark.slow
+def test_children_of_a_process_that_uses_grpc_may_start_threads_and_fork() -> None:
+    """gRPC's own handlers of forks would let some of them crash."""
+    with daemon_process("sample-float-fast", "127.0.0.1:0") as (_, address):
+        command = [sys.executable, "-c", _BUSY, address, "200"]
+        environment = {**os.environ, "PYTHONPATH": python_path()}
+        found = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100)
+    assert found.stdout == "{0: 200}\n", found.stderr
+
+
+@pytest.mark.forks
 def test_working_memory_is_a_copy_in_a_child() -> None:
     memory = SharedMemory.working(10_000)
     shared = SharedMemory.create(10_000)
@@ -270,6 +326,7 @@ def test_a_device_in_this_process_computes_in_memory_of_its_own(threads: int) ->
     assert shared_mappings() <= before
 
 
+@pytest.mark.forks
 @pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
 def test_children_compute_on_the_cpu_at_the_same_time(threads: int) -> None:
@@ -322,6 +379,7 @@ def test_no_module_keeps_a_lock_that_a_child_could_find_taken() -> None:
     assert ("neurald.drivers.cpu.native.objects.llvm", "_lock") in found
 
 
+@pytest.mark.forks
 def test_a_fork_waits_while_llvm_is_in_use() -> None:
     taken = threading.Event()
     ended: list[bool] = []
@@ -346,6 +404,7 @@ def test_a_fork_waits_while_llvm_is_in_use() -> None:
     llvm._lock.release()
 
 
+@pytest.mark.forks
 def test_a_child_collects_garbage_though_others_compiled() -> None:
     taken, ends = threading.Event(), threading.Event()
 
@@ -397,6 +456,7 @@ def test_an_isolated_subinterpreter_gets_an_error_that_blames_no_driver() -> Non
     assert "fault" not in done.stdout
 
 
+@pytest.mark.forks
 def test_locks_that_others_held_are_free_in_a_child() -> None:
     lock = forkable_lock()
     taken, ends = threading.Event(), threading.Event()
