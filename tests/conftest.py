@@ -14,10 +14,11 @@ from pathlib import Path
 
 # Imported by name: a test may patch the module, and its patch is undone after `_own_limits`.
 from resource import getrlimit, setrlimit
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 import pytest
 from hypothesis import HealthCheck, settings
+from support.fresh_process import OPTION, run_in_fresh_process
 from support.sweeps import run_only
 from support.tiers import Tier, current_tier, is_taken, sampled, set_tier
 
@@ -39,6 +40,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addoption(
         "--case", default="", help="of tests that sweep over cases, run those whose names contain this"
+    )
+    parser.addoption(
+        OPTION, action="store_true", help="run tests that fork in this process, started for one of them"
     )
 
 
@@ -108,6 +112,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("timed"):
             item.add_marker(pytest.mark.flaky(reruns=_REPETITIONS, reruns_delay=_PAUSE_S))
+        if _needs_fresh_process(item):
+            item.fixturenames = []  # they are set up in the fresh process
+
+
+def _needs_fresh_process(item: pytest.Item) -> TypeGuard[pytest.Function]:
+    """Returns whether a test runs in a process of its own, and this is not that."""
+    forks = isinstance(item, pytest.Function) and item.get_closest_marker("forks") is not None
+    return forks and not item.config.getoption(OPTION)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Runs a test that forks in a process of its own."""
+    if not _needs_fresh_process(pyfuncitem):
+        return None
+    run_in_fresh_process(pyfuncitem)
+    return True
 
 
 #: How often a test of a duration is repeated, and after which pause: other programs and tests may

@@ -28,6 +28,7 @@ def run(compilation: nd.Compilation, value: float) -> bool:
     return bool((compilation.run(values, values)[0] == 2 * value).all())
 
 
+@pytest.mark.forks
 def test_a_child_gets_an_error_and_its_parent_continues(opencl: DeviceContext) -> None:
     device = OpenClDevice(opencl.facts)
     other = OpenClDevice(opencl.facts)  # not opened
@@ -52,6 +53,7 @@ def test_a_child_gets_an_error_and_its_parent_continues(opencl: DeviceContext) -
     assert run(compilation, 4)
 
 
+@pytest.mark.forks
 def test_a_child_frees_nothing_of_opencl(opencl: DeviceContext) -> None:
     """Releasing the last reference would wait for threads of the parent process."""
     things = [OpenClDevice(opencl.facts)]
@@ -67,6 +69,7 @@ def test_a_child_frees_nothing_of_opencl(opencl: DeviceContext) -> None:
     assert run(compilations[0], 2)
 
 
+@pytest.mark.forks
 @pytest.mark.slow
 def test_a_child_falls_back_to_the_cpu(opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch) -> None:
     device = OpenClDevice(opencl.facts)

@@ -225,6 +225,7 @@ def test_closing_cancels_what_the_thread_has_just_taken() -> None:
     assert not submitted.is_ongoing
 
 
+@pytest.mark.forks
 def test_a_forked_child_starts_afresh() -> None:
     worker, begun, go = BackgroundWorker(), threading.Event(), threading.Event()
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.daemon.forking import in_child
 
 from neurald.hal.memory.alignment import ALIGNMENT
 from neurald.hal.memory.private_memory import aligned_zeros, anonymous, anonymous_whole, buffer_address
@@ -55,14 +56,15 @@ def test_zeros_on_the_heap_are_aligned(size: int, alignment: int) -> None:
     assert (memory.nbytes, bool(memory.any()), memory.ctypes.data % alignment) == (size, False, 0)
 
 
+@pytest.mark.forks
 @pytest.mark.parametrize("is_used_soon", [False, True])
 def test_a_forked_child_gets_a_copy(is_used_soon: bool) -> None:
     memory = anonymous(4096, is_used_soon=is_used_soon)
-    child = os.fork()
-    if child == 0:
+
+    def write() -> None:
         memory[:] = b"x" * 4096
-        os._exit(0)
-    os.waitpid(child, 0)
+
+    in_child(write)
     assert memory[:] == bytes(4096)
 
 

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from support.daemon.forking import in_child
 from support.daemon.on_demand import OnDemand, on_demand, variables
 from support.daemon.processes import held_streams
 from support.descriptors import many_descriptors
@@ -139,6 +140,7 @@ def test_a_directory_that_cannot_be_used_is_named(tmp_path: Path, monkeypatch: p
         ensure_manager(time.monotonic() + 60)
 
 
+@pytest.mark.forks
 def test_the_lock_excludes_threads_and_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     (tmp_path / "neurald").mkdir(mode=0o700)
@@ -150,15 +152,15 @@ def test_the_lock_excludes_threads_and_processes(tmp_path: Path, monkeypatch: py
             with starting_manager(None) as is_theirs:
                 found.append(is_theirs)
 
+        def attempt_in_child() -> None:
+            attempt()
+            assert found == [False, False]
+
         thread = threading.Thread(target=attempt)
         thread.start()
         thread.join()
         assert found == [False]
-        child = os.fork()
-        if child == 0:
-            with starting_manager(None) as is_theirs:
-                os._exit(int(is_theirs))
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        in_child(attempt_in_child)
         with (
             pytest.raises(UnavailableDevice, match="is being started"),
             starting_manager(time.monotonic() + 0.01),

@@ -1,7 +1,7 @@
 """Exclusive use, also by code that signals interrupt."""
 
-import os
-
+import pytest
+from support.daemon.forking import in_child
 from support.interruption import interruptions
 
 from neurald.hal.process.exclusive_use import ExclusiveUse
@@ -35,11 +35,13 @@ def test_an_interrupted_use_has_ended() -> None:
     assert interrupted >= 3
 
 
+@pytest.mark.forks
 def test_a_child_process_does_not_inherit_a_use() -> None:
     use = ExclusiveUse()
     assert use.begin(object())
-    child = os.fork()
-    if not child:
-        os._exit(0 if _use(use) else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+    def check() -> None:
+        assert _use(use)
+
+    in_child(check)
     assert use.user is not None

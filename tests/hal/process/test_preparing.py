@@ -67,6 +67,7 @@ def test_several_threads_prepare() -> None:
     assert state.left_s(0.0) == 0.0
 
 
+@pytest.mark.forks
 def test_a_child_prepares_nothing() -> None:
     state = Preparing()
     with state:

@@ -1,11 +1,11 @@
 """Daemon threads that are used again."""
 
-import os
 import threading
 import weakref
 from concurrent.futures import Future
 
 import pytest
+from support.daemon.forking import in_child
 from support.waiting import wait_until
 
 from neurald.hal.process import reused_threads
@@ -93,11 +93,13 @@ def test_a_thread_that_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
         ReusedThreads().start(lambda: None, "work")
 
 
+@pytest.mark.forks
 def test_a_child_has_no_idle_threads() -> None:
     threads = ReusedThreads()
     ident_of(threads)
     wait_until(lambda: settled(threads, 1))
-    child = os.fork()
-    if not child:
-        os._exit(len(threads._idle))
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+    def check() -> None:
+        assert not threads._idle
+
+    in_child(check)

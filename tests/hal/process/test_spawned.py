@@ -91,6 +91,7 @@ def test_a_program_that_is_not_there(said: int) -> None:
         SpawnedProcess(["/no/such/program"], {}, stdin=said, stderr=said)
 
 
+@pytest.mark.forks
 def test_standard_streams_that_are_closed_are_replaced(said: int) -> None:
     def start() -> None:
         for descriptor in range(3):

@@ -1,9 +1,9 @@
 """Turns: one thread at a time, and none waits for itself."""
 
-import os
 import threading
 
 import pytest
+from support.daemon.forking import in_child
 from support.interruption import interruptions
 
 from neurald.hal.errors import BadState
@@ -101,6 +101,7 @@ def test_errors_of_handlers_leave_the_turn_free() -> None:
     assert places >= MIN_PLACES
 
 
+@pytest.mark.forks
 def test_the_turn_is_free_in_a_child() -> None:
     turn = Turn()
     taken, done = threading.Event(), threading.Event()
@@ -114,9 +115,10 @@ def test_the_turn_is_free_in_a_child() -> None:
     thread = threading.Thread(target=hold)
     thread.start()
     assert taken.wait(60)
-    child = os.fork()
-    if not child:
-        os._exit(0 if turn.take(0) else 1)
+
+    def check() -> None:
+        assert turn.take(0)
+
+    in_child(check)
     done.set()
     thread.join()
-    assert os.waitpid(child, 0)[1] == 0

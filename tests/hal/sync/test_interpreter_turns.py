@@ -1,10 +1,10 @@
 """Threads that call in a loop pause for work in the background."""
 
-import os
 from collections.abc import Callable
 from contextlib import ExitStack
 
 import pytest
+from support.daemon.forking import in_child
 
 from neurald.hal.sync import interpreter_turns
 from neurald.hal.sync.interpreter_turns import InterpreterTurns
@@ -112,10 +112,12 @@ def test_rare_calls_do_not_pause(clock: _Clock) -> None:
         assert clock.run(turns, 100.0, call_s=0.5) == 0
 
 
+@pytest.mark.forks
 def test_a_forked_child_has_no_work(clock: _Clock) -> None:
     turns = InterpreterTurns()
+
+    def check() -> None:
+        assert clock.run(turns, 1.0) <= 0.006
+
     with turns.working():
-        child = os.fork()
-        if child == 0:
-            os._exit(int(clock.run(turns, 1.0) > 0.006))
-        assert os.waitpid(child, 0)[1] == 0
+        in_child(check)

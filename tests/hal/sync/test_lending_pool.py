@@ -1,12 +1,12 @@
 """Lending pools: threads get objects in order of arrival, and none is ever lost."""
 
-import os
 import threading
 import time
 from collections import Counter
 from functools import partial
 
 import pytest
+from support.daemon.forking import in_child
 from support.sweeps import sweep
 from support.waiting import wait_until
 
@@ -166,16 +166,18 @@ def test_what_comes_to_one_who_is_interrupted_goes_to_the_next(monkeypatch: pyte
     assert pool.take(time.monotonic()) == "thing"
 
 
+@pytest.mark.forks
 def test_a_child_of_a_fork_waits_for_nobody_of_its_parent() -> None:
     pool = LendingPool([0], int, 1)
     thing = pool.take()
     thread = threading.Thread(target=pool.take)
     thread.start()
     wait_until(lambda: pool.waiting)
-    child = os.fork()
-    if not child:
-        os._exit(0 if pool.take(time.monotonic() + 5) == 0 else 1)
-    assert os.waitpid(child, 0)[1] == 0
+
+    def check() -> None:
+        assert pool.take(time.monotonic() + 5) == 0
+
+    in_child(check)
     pool.give_back(thing)
     thread.join()
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.daemon.forking import in_child
 from support.inference import zoo
 from support.inference.serving import Serving
 from support.tracing import assert_valid
@@ -155,17 +156,18 @@ def test_large_outputs_are_not_copied_and_stay_as_they_are(service: nd.Service) 
     assert all(np.all(each == 2 * value) for value, each in enumerate(kept))
 
 
+@pytest.mark.forks
 def test_a_forked_process_has_arrays_of_its_own(service: nd.Service) -> None:
     x = np.ones((30_000, 3), np.float32)
     with service.model("open") as doubled:
         for _ in range(5):
             (y,) = doubled(x)
         assert not y.flags.owndata
-    process = os.fork()
-    if not process:
+
+    def write() -> None:
         y[:] = 7
-        os._exit(0)
-    assert os.waitpid(process, 0)[1] == 0
+
+    in_child(write)
     assert np.all(y == 2)
 
 
@@ -219,6 +221,7 @@ def test_a_time_limit_stops_the_run(service: nd.Service) -> None:
     counting.close()
 
 
+@pytest.mark.forks
 def test_clients_that_are_killed_leave_nothing(service: nd.Service, serving: Serving, place: Path) -> None:
     (worker,) = serving.model("same").processes
 

@@ -7,7 +7,10 @@ from collections.abc import Callable
 
 
 def in_child(work: Callable[[], None], timeout_s: float = 20.0) -> None:
-    """Runs `work` in a forked process, and fails if that fails. A child that hangs is killed."""
+    """Runs `work` in a forked process, and fails if that fails. A child that hangs is killed.
+
+    The test has the mark `forks`, with which it runs in a process without threads of other tests.
+    """
     reader, writer = os.pipe()
     process = os.fork()
     if process == 0:

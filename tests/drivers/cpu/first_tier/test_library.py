@@ -142,6 +142,7 @@ def test_models_use_the_library_as_soon_as_it_is_there() -> None:
     assert CpuDevice(compiles=False).prepare_first_tier(add_model(), options) is None
 
 
+@pytest.mark.forks
 @pytest.mark.usefixtures("none_built")
 def test_a_forked_child_compiles_it_again() -> None:
     library = FirstTierLibrary(TARGET)

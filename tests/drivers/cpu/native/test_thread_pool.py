@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pytest
 from support.cpu.routines import adding, bound, native, side_by_side
+from support.daemon.forking import in_child
 from support.sweeps import sweep
 from support.waiting import wait_until
 
@@ -94,16 +95,20 @@ def test_workers_do_not_preempt_the_thread_that_wakes_them() -> None:
     assert {os.sched_getscheduler(each.native_id or 0) for each in workers} == {expected}
 
 
+@pytest.mark.forks
 def test_a_forked_child_has_its_own_workers() -> None:
     model = shared(3)
     assert run(model, 10)
-    child = os.fork()
-    if not child:
-        names = [thread.name for thread in threading.enumerate()]
-        right = run(model, 20) and not any(name.startswith("neurald-cpu") for name in names)
-        right = right and sum(t.name.startswith("neurald-cpu") for t in threading.enumerate()) >= 2
-        os._exit(0 if right else 1)
-    assert os.waitpid(child, 0)[1] == 0
+
+    def workers() -> int:
+        return sum(thread.name.startswith("neurald-cpu") for thread in threading.enumerate())
+
+    def check() -> None:
+        assert workers() == 0
+        assert run(model, 20)
+        assert workers() >= 2
+
+    in_child(check)
     assert run(model, 10)
 
 
@@ -132,17 +137,19 @@ def test_calls_are_not_shared_after_a_long_sleep() -> None:
     assert run(model, 10)
 
 
+@pytest.mark.forks
 def test_bindings_from_before_a_fork() -> None:
     model = shared(3)
     values, result = (aligned_zeros(2000).view(np.int32) for _ in range(2))
     binding = bound(model, values, result)
     model.run(binding)
-    child = os.fork()
-    if not child:
+
+    def check() -> None:
         values[:] = 1
         model.run(binding)
-        os._exit(0 if (result == 46).all() else 1)
-    assert os.waitpid(child, 0)[1] == 0
+        assert (result == 46).all()
+
+    in_child(check)
     model.run(binding)
     assert (result == 45).all()
 

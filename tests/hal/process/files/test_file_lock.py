@@ -82,6 +82,7 @@ def test_a_symbolic_link_is_not_followed(path: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "elsewhere").exists()
 
 
+@pytest.mark.forks
 def test_forks_while_threads_lock(path: Path) -> None:
     ends = threading.Event()
 

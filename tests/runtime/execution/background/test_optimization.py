@@ -466,6 +466,7 @@ def test_a_freed_compilation_ends_its_work(held: threading.Event) -> None:
     assert started(add_model((4, 4))).wait_until_optimized(WAIT_S)
 
 
+@pytest.mark.forks
 def test_a_forked_child_begins_again(held: threading.Event) -> None:
     # Without a cache, where the child would wait for its parent to compile the model.
     compilation = started(add_model(), is_cached=False)

@@ -1,6 +1,5 @@
 """Lanes: limited, in order, apart from each other, and usable in a forked child."""
 
-import os
 import subprocess
 import sys
 import threading
@@ -8,6 +7,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from support.daemon.forking import in_child
 
 from neurald.hal.errors import BadState, ResourceExhaustedTransient
 from neurald.runtime.execution.background.worker_pool import MAX_AT_ONCE, Lane
@@ -92,17 +92,16 @@ def test_python_that_ends_runs_nothing_more() -> None:
     assert ended.stdout.startswith("0\nPython ends")
 
 
+@pytest.mark.forks
 def test_a_forked_child_has_threads_of_its_own() -> None:
     lane, open_gate = Lane(), threading.Event()
     futures = [lane.submit(lambda: open_gate.wait(60)) for _ in range(2 * MAX_AT_ONCE)]
     while not any(future.running() for future in futures):
         time.sleep(1e-3)
-    child = os.fork()
-    if not child:
-        try:
-            os._exit(0 if lane.submit(lambda: 7).result(60) == 7 else 1)
-        finally:
-            os._exit(2)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+    def check() -> None:
+        assert lane.submit(lambda: 7).result(60) == 7
+
+    in_child(check, 80)
     open_gate.set()
     assert all(future.result(60) for future in futures)

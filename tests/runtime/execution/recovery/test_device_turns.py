@@ -1,4 +1,3 @@
-import os
 import threading
 import time
 from collections import Counter
@@ -6,6 +5,7 @@ from contextlib import AbstractContextManager
 
 import numpy as np
 import pytest
+from support.daemon.forking import in_child
 from support.devices.simulated import SimulatedDevice
 from support.models.chains import chain, ramp
 
@@ -88,19 +88,18 @@ def test_most_short_executions_with_ample_time_do_not_wait(monkeypatch: pytest.M
         assert waited == [True] * is_needed
 
 
+@pytest.mark.forks
 def test_a_child_process_waits_for_no_thread_of_its_parent() -> None:
     device = SimulatedDevice("turns of parents")
     device.executions_at_once = 1  # type: ignore[attr-defined]
     turns, options = DeviceTurns(device, Priority.MEDIUM), ExecuteOptions(deadline_s=time.monotonic() + 10.0)
+
+    def take() -> None:
+        with turns.turn(options):
+            pass
+
     with turns.turn(options):
-        child = os.fork()
-        if not child:
-            try:
-                with turns.turn(options):
-                    os._exit(0)
-            finally:
-                os._exit(1)
-        assert os.waitpid(child, 0)[1] == 0
+        in_child(take)
 
 
 @pytest.mark.timed

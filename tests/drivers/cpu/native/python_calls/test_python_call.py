@@ -283,6 +283,7 @@ def test_threads_share_a_function() -> None:
     assert not wrong
 
 
+@pytest.mark.forks
 def test_steps_with_workers_in_a_forked_child() -> None:
     model = native([adding(number, 500, cost_ns=1e6) for number in range(10)], threads=3)
     function, source = on_arrays(model), memory(0, 500)
