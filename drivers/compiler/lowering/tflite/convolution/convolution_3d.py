@@ -3,6 +3,8 @@
 import itertools
 import math
 
+from msgspec import Struct
+
 from neurald.drivers.compiler.ir.builder import Builder, Unsupported
 from neurald.drivers.compiler.ir.expression import Expression, axis, load, reduce
 from neurald.drivers.compiler.ir.graph import delinearize, inside, linearize
@@ -20,6 +22,10 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.convolution.windowing import shows_padding
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.tflite.convolution.convolution_3d import steps, window_positions
+
+#: Pixels of fewer channels are copied with their rows, since copying each of them takes longer than
+#: its products.
+_MIN_COPIED_CHANNELS = 8
 
 
 def _finish(call: Call, builder: Builder, total: Expression, channel: Expression) -> Expression:
@@ -41,6 +47,15 @@ def _filter(call: Call, builder: Builder) -> Value:
     return filter_
 
 
+def _weights_of_rows(builder: Builder, filter_: Value) -> Value:
+    """Returns (output channels, window height × window depth, window width, input channels)."""
+    depth, height, width, inputs, outputs = filter_.shape
+    return builder.compute(
+        (outputs, height * depth, width, inputs),
+        lambda o, row, x, channel: load(filter_, (row % depth, row // depth, x, channel, o)),
+    )
+
+
 def _weights(builder: Builder, filter_: Value) -> Value:
     """Returns (output channels, window height, window width, window depth × input channels)."""
     depth, height, width, inputs, outputs = filter_.shape
@@ -50,40 +65,94 @@ def _weights(builder: Builder, filter_: Value) -> Value:
     )
 
 
+class _Depth(Struct, frozen=True, kw_only=True):
+    """Movement of a window along the depth of images.
+
+    Attributes:
+        positions: depth of the output.
+        taps: depth of the window.
+        stride, dilation: steps of windows, and of taps.
+        before: padding before the first image.
+    """
+
+    positions: int
+    taps: int
+    stride: int
+    dilation: int
+    before: int
+
+    def slice_at(self, position: Expression, tap: Expression) -> Expression:
+        """Returns the depth in the image of a tap of the window at a position of the output."""
+        return position * self.stride + tap * self.dilation - self.before
+
+
 def _convolve(call: Call, builder: Builder) -> tuple[Value, ...]:
-    """Lowers CONV_3D as a 2D convolution per output depth, with the window's depth in channels."""
+    """Lowers CONV_3D as a 2D convolution per output depth.
+
+    The window's depth is in the channels, or in the rows if pixels have few channels: each row of
+    an image is then followed by those of the window's further slices.
+    """
     source, filter_ = builder.value(call, "input"), _filter(call, builder)
     batches, *image, channels = source.shape
     kernel = filter_.shape[:3]
     positions, heads = window_positions(call, tuple(image), kernel)
     strides, dilations = steps(call, "stride"), steps(call, "dilation")
-
-    def slices(number: Expression, y: Expression, x: Expression, coordinate: Expression) -> Expression:
-        tap, channel = coordinate // channels, coordinate % channels
-        z = number % positions[0] * strides[0] + tap * dilations[0] - heads[0]
-        position = (number // positions[0], z, y, x, channel)
-        return load(source, position, inside(position, source.shape))
-
-    images = builder.compute((batches * positions[0], *image[1:], kernel[0] * channels), slices)
+    depth = _Depth(
+        positions=positions[0],
+        taps=kernel[0],
+        stride=strides[0],
+        dilation=dilations[0],
+        before=heads[0],
+    )
     tails = [
         max(0, (count - 1) * stride + (taps - 1) * gap + 1 - head - length)
         for count, stride, taps, gap, head, length in zip(
             positions, strides, kernel, dilations, heads, image, strict=True
         )
     ]
+    are_rows = dilations[1] == 1 and channels < _MIN_COPIED_CHANNELS
+    if are_rows:
+        images, weights = _rows_of_slices(builder, source, depth), _weights_of_rows(builder, filter_)
+    else:
+        images, weights = _channels_of_slices(builder, source, depth), _weights(builder, filter_)
+    of_row = kernel[0] if are_rows else 1
     sums = builder.convolution(
         images,
-        _weights(builder, filter_),
+        weights,
         output=(images.shape[0], positions[1], positions[2], filter_.shape[4]),
-        stride=(strides[1], strides[2]),
+        stride=(strides[1] * of_row, strides[2]),
         dilation=(dilations[1], dilations[2]),
-        padding=((heads[1], tails[1]), (heads[2], tails[2])),
+        padding=((heads[1] * of_row, tails[1] * of_row), (heads[2], tails[2])),
     )
 
     def body(n: Expression, z: Expression, y: Expression, x: Expression, o: Expression) -> Expression:
         return _finish(call, builder, load(sums, (n * positions[0] + z, y, x, o)), o)
 
     return (builder.compute((batches, *positions, filter_.shape[4]), body),)
+
+
+def _channels_of_slices(builder: Builder, source: Value, depth: _Depth) -> Value:
+    """Returns an image for each depth of the output: (…, height, width, taps × channels)."""
+    batches, _, height, width, channels = source.shape
+
+    def slices(number: Expression, y: Expression, x: Expression, coordinate: Expression) -> Expression:
+        z = depth.slice_at(number % depth.positions, coordinate // channels)
+        position = (number // depth.positions, z, y, x, coordinate % channels)
+        return load(source, position, inside(position, source.shape))
+
+    return builder.compute((batches * depth.positions, height, width, depth.taps * channels), slices)
+
+
+def _rows_of_slices(builder: Builder, source: Value, depth: _Depth) -> Value:
+    """Returns an image for each depth of the output: (…, height × taps, width, channels)."""
+    batches, _, height, width, channels = source.shape
+
+    def slices(number: Expression, row: Expression, x: Expression, channel: Expression) -> Expression:
+        z = depth.slice_at(number % depth.positions, row % depth.taps)
+        position = (number // depth.positions, z, row // depth.taps, x, channel)
+        return load(source, position, inside(position, source.shape))
+
+    return builder.compute((batches * depth.positions, height * depth.taps, width, channels), slices)
 
 
 def _transpose(call: Call, builder: Builder) -> tuple[Value, ...]:

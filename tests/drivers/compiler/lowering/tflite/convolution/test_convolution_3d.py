@@ -13,16 +13,20 @@ WINDOWS = (
     ((1, 1, 1), (1, 1, 1), (2, 3, 3)),
     ((2, 1, 3), (1, 1, 1), (3, 2, 2)),
     ((1, 2, 1), (2, 1, 3), (2, 3, 2)),
+    ((2, 1, 1), (1, 2, 1), (3, 2, 1)),
 )
+#: Few channels, which are copied with their rows, and more.
+CHANNELS = (3, 9)
 generator = np.random.default_rng(11)
 
 
+@sweep("channels", CHANNELS)
 @sweep("scheme", [1, 2])
 @sweep("window", WINDOWS)
-def test_convolution(window: tuple[tuple[int, ...], ...], scheme: int) -> None:
+def test_convolution(window: tuple[tuple[int, ...], ...], scheme: int, channels: int) -> None:
     strides, dilations, kernel = window
-    source = given(FLOAT, generator.normal(0, 1, (2, 5, 6, 7, 3)))
-    filter_ = given(FLOAT, generator.normal(0, 1, (*kernel, 3, 4)))
+    source = given(FLOAT, generator.normal(0, 1, (2, 5, 6, 7, channels)))
+    filter_ = given(FLOAT, generator.normal(0, 1, (*kernel, channels, 4)))
     for bias in (given(FLOAT, generator.normal(0, 1, 4)), omitted(FLOAT)):
         inputs = [source, filter_, bias, *scalars(scheme, *strides, *dilations, 1)]
         for data in ((0,), (0, 1)):
