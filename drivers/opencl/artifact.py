@@ -18,8 +18,9 @@ from neurald.drivers.opencl.runtime.open_launches import OpenLaunches
 from neurald.hal.device import Artifact
 from neurald.hal.errors import BadData
 
-_MAGIC = b"nopencl5"
-_OPEN_MAGIC = b"nclopen1"
+_MAGIC = b"nopencl6"
+_OPEN_MAGIC = b"nclopen2"
+_INT32 = np.iinfo(np.int32)
 #: What writes these files, for messages.
 _ORIGIN = "the OpenCL driver"
 
@@ -126,6 +127,9 @@ def _require_places(executable: Executable, constants_bytes: int) -> None:
             raise BadData(f"the workspace of {call.kernel} starts at {call.workspace}, outside the arena")
         if call.groups < 0 or call.local_size < 1:
             raise BadData(f"{call.kernel} has {call.groups} work-groups of {call.local_size} work-items")
+        for number in (*call.extents, *call.numbers):
+            if not _INT32.min <= number <= _INT32.max:
+                raise BadData(f"{call.kernel} takes {number}, which does not fit in 32 bits")
     for port in (*executable.inputs, *executable.outputs):
         port.check(executable.arena_bytes)
 

@@ -87,6 +87,7 @@ def assembled(
             images=image_uses(source),
             operations=source.operations,
             where=operations_name(model.main, source.operations),
+            numbers=source.numbers,
         )
         uses.append((source, bases))
         calls.append(call)

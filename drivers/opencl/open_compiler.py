@@ -213,6 +213,7 @@ def _launches(
                 operations=source.operations,
                 where=operations_name(model.main, source.operations),
                 extents=tuple(extent.hint for extent in source.extents),
+                numbers=source.numbers,
             )
         )
         opened.append(

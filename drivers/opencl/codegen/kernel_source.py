@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from neurald.drivers.compiler.ir.extents.extent import Extent
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.opencl.codegen.lazy_text import LazyText
+from neurald.drivers.opencl.codegen.lazy_code import LazyCode
 
 #: Placeholder for the name of a text's function; the program replaces it by a name derived from the
 #: text.
@@ -39,7 +39,8 @@ class Source:
 
     Attributes:
         code: the function and the helpers that only it needs, with `KERNEL_NAME` in every name at
-            file scope.
+            file scope, and the numbers that the function takes, as `int` parameters behind all
+            others.
         arguments: the values, in the order of the function's pointers; the output first.
         images: the positions of the arguments that are images.
         also_written: the positions of the arguments that are written besides the output.
@@ -56,7 +57,7 @@ class Source:
             `run_time_extents`. Then `groups` and the sizes of arguments may be extents, too.
     """
 
-    code: LazyText
+    code: LazyCode
     arguments: tuple[Value, ...]
     groups: int
     local_size: int
@@ -73,8 +74,13 @@ class Source:
 
     @property
     def text(self) -> str:
-        """The content of `code`."""
+        """The text of `code`."""
         return self.code.text
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The values of the last parameters, which differ between layers of equal shape."""
+        return self.code.numbers
 
     @property
     def written(self) -> tuple[int, ...]:

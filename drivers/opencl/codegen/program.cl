@@ -12,7 +12,7 @@
 __kernel __attribute__((reqd_work_group_size($LOCAL_SIZE, 1, 1)))
 void $NAME(__global uchar *arena, __global const uchar *constants, const ulong status, const ulong workspace$OFFSETS) {
   __local uchar $SCRATCH[$SCRATCH_BYTES] __attribute__((aligned($SCRATCH_ALIGNMENT)));
-  $SOURCE($EXTENTS(int)get_group_id(0), (int)get_local_id(0), $SCRATCH$POINTERS, (__global int *)(arena + status));
+  $SOURCE($EXTENTS(int)get_group_id(0), (int)get_local_id(0), $SCRATCH$POINTERS, (__global int *)(arena + status)$NUMBERS);
 }
 
 //: [shared_function]

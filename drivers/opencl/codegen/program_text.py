@@ -39,7 +39,7 @@ def kernel_text(source: Source, bases: tuple[Base, ...]) -> str:
 
     The kernel takes both buffers and the offsets of the status, the workspace and the arguments.
     For an image argument it takes the image and the index of the value's first texel. The extents
-    follow.
+    follow, then the numbers.
     """
     offsets, pointers = "", ""
     for position, base in enumerate(bases):
@@ -57,6 +57,8 @@ def kernel_text(source: Source, bases: tuple[Base, ...]) -> str:
     if source.workspace_bytes:
         pointers += ", arena + workspace"
     offsets += "".join(f", {parameter}" for parameter in extent_parameters(len(source.extents)))
+    numbers = [f"number{position}" for position in range(len(source.numbers))]
+    offsets += "".join(f", const int {number}" for number in numbers)
     return fill(
         _TEMPLATES["kernel"],
         NAME=kernel_name(source, bases),
@@ -68,6 +70,7 @@ def kernel_text(source: Source, bases: tuple[Base, ...]) -> str:
         OFFSETS=offsets,
         EXTENTS="".join(f"{name}, " for name in extent_names(len(source.extents))),
         POINTERS=pointers,
+        NUMBERS="".join(f", {number}" for number in numbers),
     )
 
 

@@ -23,7 +23,7 @@ from neurald.drivers.compiler.passes.contraction.contraction_expansion import ex
 from neurald.drivers.opencl.codegen.arguments import KernelArguments
 from neurald.drivers.opencl.codegen.dialect import combine_text, identity_text, register_type, store_text
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
-from neurald.drivers.opencl.codegen.lazy_text import LazyText
+from neurald.drivers.opencl.codegen.lazy_code import LazyCode
 from neurald.drivers.opencl.codegen.statements import Statements
 
 #: Work-items of a group.
@@ -105,7 +105,7 @@ def _plain(kernel: Kernel, total: int) -> Source:
         )
     )
     return Source(
-        code=LazyText.of(text),
+        code=LazyCode.of(text),
         arguments=values.values,
         groups=-(-total // LOCAL_SIZE),
         local_size=LOCAL_SIZE,
@@ -148,7 +148,7 @@ def _by_group(kernel: Kernel, reduction: Reduce, total: int) -> Source:
         )
     )
     return Source(
-        code=LazyText.of(text),
+        code=LazyCode.of(text),
         arguments=values.values,
         groups=total,
         local_size=size,
@@ -300,7 +300,7 @@ def _rows(kernel: Kernel, count: int) -> Source:
         )
     )
     return Source(
-        code=LazyText.of(text),
+        code=LazyCode.of(text),
         arguments=values.values,
         groups=is_shared * rows + (1 - is_shared) * -(-rows // size),
         local_size=size,

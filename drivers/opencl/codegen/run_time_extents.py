@@ -12,7 +12,7 @@ from typing import Final
 from neurald.drivers.compiler.ir.extents.scope import ExtentScope
 from neurald.drivers.compiler.ir.extents.text import NAME_PATTERN
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
-from neurald.drivers.opencl.codegen.lazy_text import LazyText
+from neurald.drivers.opencl.codegen.lazy_code import LazyCode
 from neurald.hal.records import replace
 
 #: A name, and the suffix that makes a number unsigned.
@@ -55,7 +55,7 @@ def reads_extents(source: Source, scope: ExtentScope) -> Source:
 
     return replace(
         source,
-        code=LazyText.of(_FUNCTION.sub(extended, text)),
+        code=LazyCode.of(_FUNCTION.sub(extended, text), source.numbers),
         label=label,
         extents=tuple(scope.named[name] for name in found),
     )

@@ -13,16 +13,17 @@ A placeholder is `$NAME`, or `${NAME}` if letters follow it. There are three kin
 - Names in lower case are sizes, which differ between kernels of the same kind. They become
   numbers, or parameters of a function that these kernels share, where fetching new code costs more
   than constants save (on GPUs, whose instruction caches are small, in a kernel that runs many
-  layers).
+  layers). Or they become parameters of the kernel itself, which is then built once for all layers
+  that differ only in these.
 - `$FUNCTION` is the head of the kernel's function. Other functions that use sizes declare them at
   `$SIZE_PARAMETERS`, and are called with them at `$SIZE_ARGUMENTS`.
 
-`resolved` replaces sizes and the last group when the text is complete.
+`resolved` or `with_numbers` replace sizes and the last group when the text is complete.
 """
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from neurald.drivers.compiler.ir.extents.extent import has_extents
@@ -31,6 +32,7 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.support.kernel_file import file_content
 from neurald.drivers.opencl.codegen.arguments import KernelArguments
 from neurald.drivers.opencl.codegen.kernel_source import NAME, WAIT, WAIT_ARGUMENTS, WAIT_PARAMETERS
+from neurald.drivers.opencl.codegen.lazy_code import Code
 
 #: Placeholders that `resolved` replaces.
 FUNCTION: Final = "$FUNCTION"
@@ -43,6 +45,8 @@ _WHOLE_LINE = re.compile(r"^\$([A-Z][A-Z0-9_]*)\n", re.MULTILINE)
 _PLACEHOLDER = re.compile(r"\$(?:([A-Z][A-Z0-9_]*)|\{([A-Z][A-Z0-9_]*)\})")
 _SIZE = re.compile(r"\$([a-z]\w*)")
 _LATER = frozenset((FUNCTION, SIZE_PARAMETERS, SIZE_ARGUMENTS))
+#: Limit on the numbers that a kernel takes: every device takes 1,024 bytes of arguments.
+_MAX_NUMBERS = 64
 
 
 def templates(module: str, file: str) -> dict[str, str]:
@@ -110,23 +114,13 @@ def resolved(text: str, parameters: str, sizes: Mapping[str, int], *, is_shared:
             of extents do not.
     """
     is_shared = is_shared and NAME_PREFIX not in text and not has_extents(sizes.values())
+    if not is_shared:
+        return _with_parameters(text, parameters, sizes, ())
     wait_parameters, wait_arguments = (
         (f" {WAIT_PARAMETERS}", f" {WAIT_ARGUMENTS}") if WAIT in text else ("", "")
     )
-    if not is_shared:
-        text = _SIZE.sub(lambda found: str(sizes[found[1]]), text)
-        text = text.replace(SIZE_PARAMETERS, "").replace(SIZE_ARGUMENTS, "")
-        return text.replace(FUNCTION, f"static void {NAME}({parameters}{wait_parameters})")
-    named = set(_SIZE.findall(text))
-    used = [name for name in sizes if name in named]
-    size_parameters = "".join(f", const int z_{name}" for name in used)
-    size_arguments = "".join(f", z_{name}" for name in used)
-    text = _SIZE.sub(r"z_\1", text)
-    text = text.replace(SIZE_PARAMETERS, size_parameters).replace(SIZE_ARGUMENTS, size_arguments)
-    text = text.replace(
-        FUNCTION,
-        f"static __attribute__((noinline)) void {NAME}({parameters}{size_parameters}{wait_parameters})",
-    )
+    used = _used(text, sizes)
+    text = _with_parameters(text, parameters, sizes, used, "__attribute__((noinline)) ")
     shared = f"neurald_{hashlib.blake2s(text.encode(), digest_size=8).hexdigest()}"
     arguments = ", ".join(part.rsplit(" ", 1)[1].lstrip("*") for part in parameters.split(", "))
     numbers = "".join(f", {sizes[each]}" for each in used)
@@ -136,6 +130,43 @@ def resolved(text: str, parameters: str, sizes: Mapping[str, int], *, is_shared:
         TEXT=text.replace(NAME, shared),
         PARAMETERS=f"{parameters}{wait_parameters}",
         ARGUMENTS=f"{arguments}{numbers}{wait_arguments}",
+    )
+
+
+def with_numbers(text: str, parameters: str, sizes: Mapping[str, int], names: Collection[str]) -> Code:
+    """Returns the code of a function that takes some of its sizes as numbers.
+
+    Args:
+        text, parameters, sizes: see `resolved`.
+        names: those sizes, as far as the text contains them.
+    """
+    used = [name for name in _used(text, sizes) if name in names][:_MAX_NUMBERS]
+    return Code(_with_parameters(text, parameters, sizes, used), tuple(sizes[name] for name in used))
+
+
+def _used(text: str, sizes: Mapping[str, int]) -> list[str]:
+    """Returns the names of the sizes that a text contains, in the order of the sizes."""
+    named = set(_SIZE.findall(text))
+    return [name for name in sizes if name in named]
+
+
+def _with_parameters(
+    text: str, parameters: str, sizes: Mapping[str, int], named: Collection[str], attribute: str = ""
+) -> str:
+    """Returns the text of a function that has some of its sizes as parameters.
+
+    Args:
+        text, parameters, sizes: see `resolved`.
+        named: the names of these sizes; the others become numbers in the text.
+        attribute: that of the function.
+    """
+    size_parameters = "".join(f", const int z_{name}" for name in named)
+    size_arguments = "".join(f", z_{name}" for name in named)
+    text = _SIZE.sub(lambda found: f"z_{found[1]}" if found[1] in named else str(sizes[found[1]]), text)
+    text = text.replace(SIZE_PARAMETERS, size_parameters).replace(SIZE_ARGUMENTS, size_arguments)
+    wait_parameters = f" {WAIT_PARAMETERS}" if WAIT in text else ""
+    return text.replace(
+        FUNCTION, f"static {attribute}void {NAME}({parameters}{size_parameters}{wait_parameters})"
     )
 
 

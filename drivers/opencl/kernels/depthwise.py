@@ -10,7 +10,7 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.arguments import as_images
 from neurald.drivers.opencl.codegen.dialect import multiply_add
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
-from neurald.drivers.opencl.codegen.lazy_text import LazyText
+from neurald.drivers.opencl.codegen.lazy_code import LazyCode
 from neurald.drivers.opencl.codegen.render import LOCAL_SIZE
 from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
 from neurald.drivers.opencl.kernels.epilogue.epilogue import Epilogue, epilogue, used_values, vector4_reads
@@ -102,7 +102,7 @@ def _source(kernel: Kernel, plan: _WorkItemTile, facts: DeviceFacts) -> Source:
     )
     text = resolved(text, values.parameters, {**plan.sizes, **after.sizes}, is_shared=facts.is_nvidia)
     return Source(
-        code=LazyText.of(text),
+        code=LazyCode.of(text),
         arguments=values.values,
         images=values.image_positions,
         groups=-(-plan.items // LOCAL_SIZE),

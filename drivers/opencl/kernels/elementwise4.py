@@ -17,7 +17,7 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.arguments import KernelArguments, as_images
 from neurald.drivers.opencl.codegen.dialect import memory_type, register_type, texel_vector
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
-from neurald.drivers.opencl.codegen.lazy_text import LazyText
+from neurald.drivers.opencl.codegen.lazy_code import LazyCode
 from neurald.drivers.opencl.codegen.render import LOCAL_SIZE, arguments_of, render
 from neurald.drivers.opencl.codegen.statements import Statements
 from neurald.drivers.opencl.kernels.epilogue.epilogue import stored4_text
@@ -127,7 +127,7 @@ def _source(kernel: Kernel, plan: _VectorPlan, images: frozenset[Value] | None) 
         lines += statements.lines
     lines.append(stored_elements_text(elements, f"row * {length} + column", kernel.output.type))
     return Source(
-        code=LazyText.of("\n".join((f"static void {NAME}({values.parameters}) {{", *lines, "}", ""))),
+        code=LazyCode.of("\n".join((f"static void {NAME}({values.parameters}) {{", *lines, "}", ""))),
         arguments=values.values,
         images=values.image_positions,
         groups=-(-items // LOCAL_SIZE),

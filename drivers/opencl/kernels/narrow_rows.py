@@ -18,7 +18,7 @@ from neurald.drivers.compiler.ir.traversal import substitute, walk
 from neurald.drivers.opencl.codegen.arguments import KernelArguments
 from neurald.drivers.opencl.codegen.dialect import memory_type, register_type
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
-from neurald.drivers.opencl.codegen.lazy_text import LazyText
+from neurald.drivers.opencl.codegen.lazy_code import LazyCode
 from neurald.drivers.opencl.codegen.render import LOCAL_SIZE, arguments_of, render
 from neurald.drivers.opencl.codegen.statements import Statements
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
@@ -90,7 +90,7 @@ def _source(kernel: Kernel) -> Source:
         stores += [f"    {each}" for each in _stored(texts, f"{name} * {length}", kernel.output.type)]
         stores.append("  }")
     return Source(
-        code=LazyText.of(
+        code=LazyCode.of(
             "\n".join((f"static void {NAME}({values.parameters}) {{", *lines, *stores, "}", ""))
         ),
         arguments=values.values,

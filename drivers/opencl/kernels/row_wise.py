@@ -18,7 +18,7 @@ from neurald.drivers.compiler.ir.traversal import free_axes, substitute, walk
 from neurald.drivers.opencl.codegen.arguments import KernelArguments
 from neurald.drivers.opencl.codegen.dialect import combine_text, identity_text
 from neurald.drivers.opencl.codegen.kernel_source import Source
-from neurald.drivers.opencl.codegen.lazy_text import LazyText
+from neurald.drivers.opencl.codegen.lazy_code import LazyCode
 from neurald.drivers.opencl.codegen.render import arguments_of
 from neurald.drivers.opencl.codegen.template import fill, templates
 from neurald.drivers.opencl.kernels.epilogue.epilogue import stored4_text
@@ -94,7 +94,7 @@ def candidates(kernel: Kernel, facts: DeviceFacts) -> Iterator[Source]:
         if text is None:
             return
         yield Source(
-            code=LazyText.of(text),
+            code=LazyCode.of(text),
             arguments=values.values,
             groups=-(-rows.row.extent * width // _ITEMS),
             local_size=_ITEMS,

@@ -15,7 +15,7 @@ from neurald.drivers.compiler.ir.traversal import substitute, walk
 from neurald.drivers.opencl.codegen.arguments import KernelArguments
 from neurald.drivers.opencl.codegen.dialect import combine_text, identity_text, register_type
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
-from neurald.drivers.opencl.codegen.lazy_text import LazyText
+from neurald.drivers.opencl.codegen.lazy_code import LazyCode
 from neurald.drivers.opencl.codegen.render import LOCAL_SIZE, arguments_of, render
 from neurald.drivers.opencl.codegen.statements import Statements
 from neurald.drivers.opencl.kernels.elementwise4 import is_side_by_side, stored_elements_text, vector_reads
@@ -102,7 +102,7 @@ def _source(
         lines += statements.lines
     lines.append(stored_elements_text(elements, f"row * {length} + column", kernel.output.type))
     return Source(
-        code=LazyText.of("\n".join((f"static void {NAME}({values.parameters}) {{", *lines, "}", ""))),
+        code=LazyCode.of("\n".join((f"static void {NAME}({values.parameters}) {{", *lines, "}", ""))),
         arguments=values.values,
         groups=-(-items // LOCAL_SIZE),
         local_size=LOCAL_SIZE,

@@ -52,6 +52,7 @@ class KernelCall(msgspec.Struct, frozen=True, array_like=True):
         images: the arguments that are images.
         where: how messages name the operations.
         extents: the values of `Source.extents`.
+        numbers: those of `Source.numbers`.
     """
 
     kernel: str
@@ -66,6 +67,7 @@ class KernelCall(msgspec.Struct, frozen=True, array_like=True):
     images: tuple[ImageUse, ...] = ()
     where: str = ""
     extents: tuple[int, ...] = ()
+    numbers: tuple[int, ...] = ()
 
 
 class Executable(msgspec.Struct, frozen=True, array_like=True):

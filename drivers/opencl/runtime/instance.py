@@ -413,7 +413,7 @@ def bound_launch(
             np.uint64(status),
             np.uint64(call.workspace or 0),
             *arguments,
-            *map(np.int32, call.extents),
+            *map(np.int32, (*call.extents, *call.numbers)),
         ],
     )
     name = f"{call.kernel} of {call.where}" if call.where else call.kernel

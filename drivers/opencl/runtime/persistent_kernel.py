@@ -320,7 +320,7 @@ def _call(phase: Phase, place: str, *, needs_barrier: bool, is_alone: bool) -> s
     ]
     if source.workspace_bytes:
         pointers.append(f"arena + {phase.workspace}UL")
-    pointers.append(f"(__global int *)(arena + {phase.status}UL)")
+    pointers += [f"(__global int *)(arena + {phase.status}UL)", *map(str, source.numbers)]
     if source.waits:
         # Only the first of a work-group's groups has to wait.
         awaited = "target" if is_alone else f"group == {place} ? target : 0"

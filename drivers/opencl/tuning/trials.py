@@ -170,6 +170,7 @@ def _call(source: Source) -> KernelCall:
         local_size=source.local_size,
         operations=source.operations,
         images=image_uses(source),
+        numbers=source.numbers,
     )
 
 

@@ -142,7 +142,7 @@ def test_the_binary_of_another_device_is_refused(device: OpenClDevice, artifact:
         device.prepare_model_from_cache(write_artifact(executable, damaged, constants), OPTIONS)
 
 
-@sweep("field", ["locations", "status", "workspace", "groups", "local_size"])
+@sweep("field", ["locations", "status", "workspace", "groups", "local_size", "numbers", "extents"])
 def test_calls_that_leave_their_buffers_are_refused(artifact: Artifact, field: str) -> None:
     executable, binary, constants = executable_of(artifact)
     wrong: dict[str, list[object]] = {
@@ -155,6 +155,8 @@ def test_calls_that_leave_their_buffers_are_refused(artifact: Artifact, field: s
         "workspace": [-1, executable.arena_bytes + 1],
         "groups": [-1],
         "local_size": [0, -1],
+        "numbers": [(1 << 31,), (0, -(1 << 31) - 1)],
+        "extents": [(1 << 31,)],
     }
     for value in wrong[field]:
         call = msgspec.structs.replace(executable.calls[0], **{field: value})

@@ -35,6 +35,7 @@ def program_of(source: Source) -> str:
     if source.workspace_bytes:
         pointers.append("__global uchar *workspace")
     names = [each.rsplit(" ", 1)[1].lstrip("*") for each in pointers]
+    passed = (*names, "status", *map(str, source.numbers))
     scratch, scratch_bytes = "scratch", max(16, source.scratch_bytes)
     if source.is_retargeted:
         scratch, scratch_bytes = declared_local_memory(scratch_bytes)
@@ -46,7 +47,7 @@ def program_of(source: Source) -> str:
             f"__kernel __attribute__((reqd_work_group_size({source.local_size}, 1, 1)))",
             f"void run({', '.join((*pointers, '__global int *status'))}) {{",
             f"  __local uchar {scratch}[{scratch_bytes}] __attribute__((aligned(1024)));",
-            f"  {source.name}(get_group_id(0), get_local_id(0), {scratch}, {', '.join((*names, 'status'))});",
+            f"  {source.name}(get_group_id(0), get_local_id(0), {scratch}, {', '.join(passed)});",
             "}",
         )
     )

@@ -6,7 +6,7 @@ from support.opencl.kernels import GRAPHS, kernels
 
 from neurald.drivers.compiler.support.worker_process import WorkerProcess
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
-from neurald.drivers.opencl.codegen.lazy_text import LazyText
+from neurald.drivers.opencl.codegen.lazy_code import LazyCode
 from neurald.drivers.opencl.codegen.render import render
 from neurald.drivers.opencl.platform.device_facts import DeviceKind
 from neurald.drivers.opencl.platform.discovery import DeviceContext
@@ -26,12 +26,12 @@ def slowed(times: int) -> Source:
         f"  for (int i = 0; i < {times}; ++i) ((__local volatile uchar *)scratch)[0] = i;\n  if (at >=",
     )
     assert text != good().text
-    return replace(good(), code=LazyText.of(text), groups=4)
+    return replace(good(), code=LazyCode.of(text), groups=4)
 
 
 def broken(number: int = 0) -> Source:
     """Creates a source that cannot be built."""
-    return replace(good(), code=LazyText.of(f"/* {number} */ static void {NAME}(;\n"))
+    return replace(good(), code=LazyCode.of(f"/* {number} */ static void {NAME}(;\n"))
 
 
 def as_gpu(device: DeviceContext) -> DeviceContext:

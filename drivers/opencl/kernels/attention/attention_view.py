@@ -19,7 +19,7 @@ from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.arguments import KernelArgument, KernelArguments
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
-from neurald.drivers.opencl.codegen.lazy_text import LazyText
+from neurald.drivers.opencl.codegen.lazy_code import Code, LazyCode
 from neurald.drivers.opencl.codegen.render import finish_lines
 from neurald.drivers.opencl.codegen.statements import Statements
 from neurald.drivers.opencl.codegen.template import fill, resolved
@@ -132,13 +132,13 @@ class AttentionView:
         """
         blocks = math.ceil(self.rows / rows)
 
-        def text() -> str:
+        def code() -> Code:
             known = {"TEXT": self.text, "BM": rows, "ITEMS": local_size, "BLOCKS": blocks}
             whole = fill(template, **{**self.names, **known, **names})
-            return resolved(whole, self.arguments.parameters, {}, is_shared=False)
+            return Code(resolved(whole, self.arguments.parameters, {}, is_shared=False))
 
         return Source(
-            code=LazyText(text),
+            code=LazyCode(code),
             arguments=self.arguments.values,
             groups=self.batches * blocks,
             local_size=local_size,

@@ -20,8 +20,8 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.codegen.arguments import KernelArguments
 from neurald.drivers.opencl.codegen.dialect import multiply_add
 from neurald.drivers.opencl.codegen.kernel_source import NAME, WAIT, Source
+from neurald.drivers.opencl.codegen.lazy_code import Code, LazyCode
 from neurald.drivers.opencl.codegen.lazy_sources import LazySources
-from neurald.drivers.opencl.codegen.lazy_text import LazyText
 from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
 from neurald.drivers.opencl.kernels.epilogue.epilogue import fetch4_function, used_values
 from neurald.drivers.opencl.kernels.fused.block import Block, NamedEpilogue, block_of, named_epilogue
@@ -180,11 +180,12 @@ def _source(tiling: _BottleneckTiling, facts: DeviceFacts) -> Source:
         tuple(used),
     )
 
-    def text() -> str:
-        return resolved(_text(tiling, values, facts), values.parameters, {}, is_shared=facts.is_nvidia)
+    def code() -> Code:
+        text = _text(tiling, values, facts)
+        return Code(resolved(text, values.parameters, {}, is_shared=facts.is_nvidia))
 
     return Source(
-        code=LazyText(text),
+        code=LazyCode(code),
         arguments=values.values,
         groups=tiling.patch.count * tiling.shares,
         local_size=_ITEMS,

@@ -22,8 +22,8 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.codegen.arguments import KernelArguments
 from neurald.drivers.opencl.codegen.dialect import memory_type, multiply_add
 from neurald.drivers.opencl.codegen.kernel_source import NAME, WAIT, Source
+from neurald.drivers.opencl.codegen.lazy_code import Code, LazyCode
 from neurald.drivers.opencl.codegen.lazy_sources import LazySources
-from neurald.drivers.opencl.codegen.lazy_text import LazyText
 from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
 from neurald.drivers.opencl.kernels.epilogue.epilogue import Epilogue, epilogue, used_values
 from neurald.drivers.opencl.kernels.fused.block import NamedEpilogue, block_of, named_epilogue
@@ -103,7 +103,7 @@ def _source(tiling: FusedBlockTiling, facts: DeviceFacts) -> Source:
     has_workspace = tiling.shares > 1 and not tiling.adds
     kinds = "bottleneck" if block.wide is not None else "depthwise and products"
 
-    def text() -> str:
+    def code() -> Code:
         inner = replace(values, near=frozenset(tiling.constants))
         functions = {name: named_epilogue(name, kernel, inner) for name, kernel in operands.before.items()}
         after = epilogue(operands.project, inner, is_vector=True, is_fetched=True)
@@ -128,10 +128,10 @@ def _source(tiling: FusedBlockTiling, facts: DeviceFacts) -> Source:
             "split": tiling.shares,
             "zeros": int.from_bytes(bytes((block.convolution.input_zero & 255,)) * 4, "little", signed=True),
         }
-        return resolved(whole, head, sizes, is_shared=True)
+        return Code(resolved(whole, head, sizes, is_shared=True))
 
     return Source(
-        code=LazyText(text),
+        code=LazyCode(code),
         arguments=values.values,
         groups=tiling.tiles * tiling.shares,
         local_size=ITEMS,

@@ -9,7 +9,7 @@ from neurald.drivers.compiler.ir.extents.extent import estimate
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.codegen.kernel_source import Source
-from neurald.drivers.opencl.codegen.lazy_text import LazyText
+from neurald.drivers.opencl.codegen.lazy_code import LazyCode
 from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
 from neurald.drivers.opencl.kernels.epilogue.epilogue import epilogue, used_values
 from neurald.drivers.opencl.kernels.gemm.accumulate import store_text
@@ -76,7 +76,7 @@ def _source(kernel: Kernel, product: GemmView, rows: int) -> Source:
         is_shared=False,
     )
     return Source(
-        code=LazyText.of(text),
+        code=LazyCode.of(text),
         arguments=values.values,
         groups=product.batches * strips * -(-product.rows // rows),
         local_size=1,

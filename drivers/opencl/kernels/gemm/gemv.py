@@ -10,7 +10,7 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.arguments import as_images
 from neurald.drivers.opencl.codegen.dialect import multiply_add
 from neurald.drivers.opencl.codegen.kernel_source import NAME, WAIT, Source
-from neurald.drivers.opencl.codegen.lazy_text import LazyText
+from neurald.drivers.opencl.codegen.lazy_code import LazyCode
 from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
 from neurald.drivers.opencl.kernels.epilogue.epilogue import epilogue, used_values, vector4_reads
 from neurald.drivers.opencl.kernels.gemm.accumulate import store_text
@@ -94,7 +94,7 @@ def _source(kernel: Kernel, product: GemmView, items: int, lanes: int, facts: De
         is_shared=False,
     )
     return Source(
-        code=LazyText.of(text),
+        code=LazyCode.of(text),
         arguments=values.values,
         images=values.image_positions,
         groups=groups * product.batches,

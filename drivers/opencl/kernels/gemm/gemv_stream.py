@@ -17,8 +17,8 @@ from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.kernel_source import WAIT, Source
+from neurald.drivers.opencl.codegen.lazy_code import LazyCode
 from neurald.drivers.opencl.codegen.lazy_sources import LazySources
-from neurald.drivers.opencl.codegen.lazy_text import LazyText
 from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
 from neurald.drivers.opencl.kernels.epilogue.epilogue import epilogue, used_values
 from neurald.drivers.opencl.kernels.gemm.accumulate import fetched_text, store_text
@@ -213,7 +213,7 @@ def _source(
         helpers + after.text + text, values.parameters, {**product.sizes, **after.sizes}, is_shared=False
     )
     return Source(
-        code=LazyText.of(text),
+        code=LazyCode.of(text),
         arguments=values.values,
         groups=_groups(product, lanes),
         local_size=_ITEMS,

@@ -27,7 +27,7 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.arguments import KernelArgument, as_images
 from neurald.drivers.opencl.codegen.dialect import memory_type
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
-from neurald.drivers.opencl.codegen.lazy_text import LazyText
+from neurald.drivers.opencl.codegen.lazy_code import Code, LazyCode
 from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
 from neurald.drivers.opencl.kernels.epilogue.epilogue import epilogue, used_values
 from neurald.drivers.opencl.kernels.gemm.accumulate import (
@@ -235,7 +235,7 @@ def _source(
     images = as_images(in_texels, facts.images)
     values = kernel_arguments(kernel.output, operands, used_values(kernel), images)
 
-    def text() -> str:
+    def code() -> Code:
         after = epilogue(kernel, values, is_vector=product.has_vectors)
         words = right.value.shape[1] if is_constant else 0
         one_for_all = right.value.shape[0] == 1
@@ -315,10 +315,10 @@ def _source(
                 finish_text(product, after, _gathered(tiling) if tiling.slices > 1 else sums, split=1),
             )
         )
-        return resolved(whole, values.parameters, sizes, is_shared=facts.is_nvidia)
+        return Code(resolved(whole, values.parameters, sizes, is_shared=facts.is_nvidia))
 
     return Source(
-        code=LazyText(text),
+        code=LazyCode(code),
         arguments=values.values,
         images=values.image_positions,
         groups=tiling.tiles(product) * product.batches,

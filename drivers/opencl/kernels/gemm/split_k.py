@@ -13,7 +13,7 @@ from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.arguments import KernelArguments
 from neurald.drivers.opencl.codegen.kernel_source import Source
-from neurald.drivers.opencl.codegen.lazy_text import LazyText
+from neurald.drivers.opencl.codegen.lazy_code import LazyCode
 from neurald.drivers.opencl.codegen.render import LOCAL_SIZE
 from neurald.drivers.opencl.codegen.template import fill, templates
 from neurald.drivers.opencl.kernels.epilogue.epilogue import used_values, value4_function
@@ -76,7 +76,7 @@ def clearing_source(output: Value, operations: tuple[int, ...]) -> Source:
     count = output.count // 4
     text = fill(_TEMPLATES["zeros"], LOCAL_SIZE=LOCAL_SIZE, COUNT=count)
     return Source(
-        code=LazyText.of(text),
+        code=LazyCode.of(text),
         arguments=(output,),
         groups=-(-count // LOCAL_SIZE),
         local_size=LOCAL_SIZE,

@@ -28,7 +28,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.dialect import memory_type
 from neurald.drivers.opencl.codegen.kernel_source import WAIT, Source
-from neurald.drivers.opencl.codegen.lazy_text import LazyText
+from neurald.drivers.opencl.codegen.lazy_code import Code, LazyCode
 from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
 from neurald.drivers.opencl.kernels.epilogue.epilogue import epilogue, used_values
 from neurald.drivers.opencl.kernels.gemm.accumulate import (
@@ -265,7 +265,7 @@ def _source(
     sums = gathered_layout(kind, tiling.rows, tiling.columns, _ITEMS)
     tiles = tiling.tiles(product)
 
-    def text() -> str:
+    def code() -> Code:
         after = epilogue(
             kernel,
             values,
@@ -334,10 +334,10 @@ def _source(
             end += "  barrier(CLK_LOCAL_MEM_FENCE);\n"
             end += finish_text(product, after, sums, split=tiling.split)
         whole = product.text + after.text + fill(_TEMPLATES["function"], **names) + end
-        return resolved(whole, head, sizes, is_shared=True)
+        return Code(resolved(whole, head, sizes, is_shared=True))
 
     return Source(
-        code=LazyText(text),
+        code=LazyCode(code),
         arguments=values.values,
         groups=tiles * product.batches * tiling.split,
         local_size=_ITEMS,

@@ -21,7 +21,7 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.arguments import KernelArguments, as_images
 from neurald.drivers.opencl.codegen.dialect import multiply_add
 from neurald.drivers.opencl.codegen.kernel_source import WAIT, Source
-from neurald.drivers.opencl.codegen.lazy_text import LazyText
+from neurald.drivers.opencl.codegen.lazy_code import Code, LazyCode
 from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
 from neurald.drivers.opencl.kernels.epilogue.epilogue import Epilogue, epilogue, used_values, vector4_reads
 from neurald.drivers.opencl.kernels.gemm import split_k
@@ -277,7 +277,7 @@ def _source(
     has_workspace = tiling.split > 1 and not tiling.adds
     groups = tiling.tiles(product) * product.batches * tiling.split
 
-    def text() -> str:
+    def code() -> Code:
         after = epilogue(
             kernel,
             values,
@@ -286,12 +286,14 @@ def _source(
         )
         added = split_k.add4_text(kernel, values, facts) if tiling.adds else ""
         parameters = _parameters(values, has_workspace)
-        return _text(
-            product, tiling, after, parameters, asynchronous, computed, added, is_shared=facts.is_nvidia
+        return Code(
+            _text(
+                product, tiling, after, parameters, asynchronous, computed, added, is_shared=facts.is_nvidia
+            )
         )
 
     return Source(
-        code=LazyText(text),
+        code=LazyCode(code),
         arguments=values.values,
         images=values.image_positions,
         groups=groups,

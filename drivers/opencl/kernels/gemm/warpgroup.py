@@ -13,7 +13,7 @@ memory, so that these functions need `platform.retargeting`.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,8 +24,8 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.arguments import KernelArguments
 from neurald.drivers.opencl.codegen.dialect import memory_type, raw4_type
 from neurald.drivers.opencl.codegen.kernel_source import Source
-from neurald.drivers.opencl.codegen.lazy_text import LazyText
-from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
+from neurald.drivers.opencl.codegen.lazy_code import Code, LazyCode
+from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, templates, with_numbers
 from neurald.drivers.opencl.kernels.epilogue.epilogue import (
     epilogue,
     stored4_text,
@@ -225,7 +225,7 @@ def _source(kernel: Kernel, product: GemmView, right: Value, tiling: _Tiling) ->
     block_pitch = steps * BLOCK * STEP_BYTES // size
     items, chunks, tiles = tiling.items, STEP_BYTES // 16, tiling.tiles(product)
 
-    def text() -> str:
+    def code() -> Code:
         base = product.right_base
         if is_packed:
             base = "0" if right.shape[0] == 1 else f"batch * {blocks * block_pitch}"
@@ -288,10 +288,10 @@ def _source(kernel: Kernel, product: GemmView, right: Value, tiling: _Tiling) ->
             "zeros": int.from_bytes(bytes((zero & 255,)) * 4, "little", signed=True),
         }
         whole = product.text + stored.text + fill(_TEMPLATES["function"], **names)
-        return resolved(whole, values.parameters, sizes, is_shared=False)
+        return with_numbers(whole, values.parameters, sizes, stored.numbers)
 
     return Source(
-        code=LazyText(text),
+        code=LazyCode(code),
         arguments=values.values,
         groups=tiles * product.batches,
         local_size=items,
@@ -311,12 +311,14 @@ class Storing:
         text: the functions.
         names: placeholders of the template.
         sizes: sizes that the functions refer to.
+        numbers: the names of those that differ between layers of equal shape.
         row_numbers: how many numbers of a row they take.
     """
 
     text: str
     names: dict[str, object]
     sizes: Mapping[str, int]
+    numbers: Collection[str]
     row_numbers: int = 0
 
 
@@ -345,7 +347,7 @@ def storing(
             "STORE_ALL": ways["store_each"],
             "STORE": store_text(product, after),
         }
-        return Storing(text=after.text, names=names, sizes=after.sizes)
+        return Storing(text=after.text, names=names, sizes=after.sizes, numbers=after.numbers)
     row, column = (
         ("row", "column")
         if product.batches == 1
@@ -364,6 +366,7 @@ def storing(
             "ARGUMENTS": values.call_arguments,
         },
         sizes={"length": length, **four.sizes},
+        numbers=four.sizes,
         row_numbers=four.row_numbers,
     )
 

@@ -23,8 +23,8 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.opencl.codegen.arguments import KernelArguments
 from neurald.drivers.opencl.codegen.dialect import memory_type, raw4_type
 from neurald.drivers.opencl.codegen.kernel_source import WORKSPACE_ZEROS, Source
-from neurald.drivers.opencl.codegen.lazy_text import LazyText
-from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, resolved, templates
+from neurald.drivers.opencl.codegen.lazy_code import Code, LazyCode
+from neurald.drivers.opencl.codegen.template import fill, kernel_arguments, templates, with_numbers
 from neurald.drivers.opencl.kernels.epilogue.epilogue import used_values, value4_function
 from neurald.drivers.opencl.kernels.epilogue.epilogue_reads import EpilogueReads, epilogue_reads
 from neurald.drivers.opencl.kernels.gemm.accumulate import share_text
@@ -313,7 +313,7 @@ def _source(
     if is_split:
         way += f", split by {tiling.split}"
 
-    def text() -> str:
+    def code() -> Code:
         inner = replace(values, near=frozenset(columns))
         stored = storing(kernel, product, inner, _TEMPLATES, "found[i - some]", ahead)
         fewer, more = tiling.registers
@@ -401,10 +401,10 @@ def _source(
         head = values.parameters
         if is_split:
             head = head.replace("__global int *status", "__global uchar *workspace, __global int *status")
-        return resolved(whole, head, sizes, is_shared=False)
+        return with_numbers(whole, head, sizes, stored.numbers)
 
     return Source(
-        code=LazyText(text),
+        code=LazyCode(code),
         arguments=values.values,
         groups=groups,
         local_size=tiling.multiplying + _WARPGROUP,

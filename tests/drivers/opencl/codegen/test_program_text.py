@@ -6,7 +6,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.memory.buffer_location import Base
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
-from neurald.drivers.opencl.codegen.lazy_text import LazyText
+from neurald.drivers.opencl.codegen.lazy_code import LazyCode
 from neurald.drivers.opencl.codegen.program_text import function_text, kernel_name, program_text
 from neurald.hal.records import replace
 
@@ -19,7 +19,7 @@ ARENA, CONSTANTS = Base.ARENA, Base.CONSTANTS
 def source(body: str = "a0[0] = a1[0];", scratch_bytes: int = 0, workspace_bytes: int = 0) -> Source:
     text = f"static void {NAME}(...) {{ {body} }}\n"
     return Source(
-        code=LazyText.of(text),
+        code=LazyCode.of(text),
         arguments=(OUTPUT, INPUT),
         groups=2,
         local_size=64,
@@ -49,6 +49,15 @@ def test_functions_and_kernels_are_not_repeated() -> None:
     assert "(__global const char *)(constants + o1)" in text
     assert "FP64 1" not in text
     assert "FP64 1" in program_text(uses, has_fp64=True)
+
+
+def test_layers_that_differ_in_numbers_share_a_kernel() -> None:
+    first, second = (replace(source(), code=LazyCode.of(source().text, (number, 3))) for number in (1, 2))
+    assert first != second
+    text = program_text([(first, (ARENA, ARENA)), (second, (ARENA, ARENA))], has_fp64=False)
+    assert text.count("static void k") == text.count("__kernel") == 1
+    assert "const ulong o1, const int number0, const int number1) {" in text
+    assert "(__global int *)(arena + status), number0, number1);" in text
 
 
 def test_order_and_repetition_of_uses_affect_only_the_order() -> None:

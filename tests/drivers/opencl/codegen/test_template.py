@@ -15,6 +15,7 @@ from neurald.drivers.opencl.codegen.template import (
     fill,
     resolved,
     templates,
+    with_numbers,
 )
 
 pytestmark = pytest.mark.quick
@@ -94,6 +95,31 @@ def test_sizes_as_parameters() -> None:
     assert "_at(group, z_rows, z_pitch)] = z_rows;" in shared
     (name,) = re.findall(r"#define (\w+)_is_there", shared)
     assert own == f"static void {NAME}({_PARAMETERS}) {{\n  {name}(group, a0, 5, 8);\n}}\n"
+
+
+def test_some_sizes_as_numbers_that_the_kernel_takes() -> None:
+    """Kernels that differ only in these have the same text."""
+    codes = [
+        with_numbers(_TEXT, _PARAMETERS, {"rows": rows, "pitch": 8, "other": 1}, ("rows", "other"))
+        for rows in (5, 6)
+    ]
+    assert [code.numbers for code in codes] == [(5,), (6,)]
+    (text,) = {code.text for code in codes}
+    assert text == (
+        f"static int {NAME}_at(const int m, const int z_rows) {{ return m * 8; }}\n"
+        f"static void {NAME}({_PARAMETERS}, const int z_rows) {{\n"
+        f"  a0[{NAME}_at(group, z_rows)] = z_rows;\n}}\n"
+    )
+    waiting = with_numbers(f"{FUNCTION} {{\n  {WAIT}\n  $rows;\n}}\n", _PARAMETERS, {"rows": 5}, ("rows",))
+    assert f"{NAME}({_PARAMETERS}, const int z_rows {WAIT_PARAMETERS}) {{" in waiting.text
+
+
+def test_kernels_take_a_limited_number_of_numbers() -> None:
+    sizes = {f"c{number}": number for number in range(1000)}
+    text = f"{FUNCTION} {{ {' + '.join(f'${name}' for name in sizes)}; }}\n"
+    code = with_numbers(text, _PARAMETERS, sizes, sizes)
+    assert code.numbers == tuple(range(64))
+    assert "z_c63 + 64 +" in code.text
 
 
 @pytest.mark.parametrize("is_shared", [False, True])

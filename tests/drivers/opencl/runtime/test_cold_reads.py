@@ -4,7 +4,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.memory.buffer_location import Base, BufferLocation
 from neurald.drivers.opencl.codegen.kernel_source import Source
-from neurald.drivers.opencl.codegen.lazy_text import LazyText
+from neurald.drivers.opencl.codegen.lazy_code import LazyCode
 from neurald.drivers.opencl.runtime.cold_reads import ColdRead, cold_reads, fetches
 from neurald.drivers.opencl.runtime.phase import Phase
 
@@ -41,7 +41,7 @@ def test_what_a_phase_reads_from_memory() -> None:
     bases = [Base.ARENA] * 3 + [Base.CONSTANTS] * 3
     places = tuple(BufferLocation(base, 8 * number) for number, base in enumerate(bases))
     phase = Phase(
-        source=Source(code=LazyText.of(""), arguments=values, groups=100, local_size=64),
+        source=Source(code=LazyCode.of(""), arguments=values, groups=100, local_size=64),
         locations=places,
         status=0,
     )

@@ -13,7 +13,7 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.memory.buffer_location import Base, BufferLocation
 from neurald.drivers.opencl.codegen.dialect import functions_for
 from neurald.drivers.opencl.codegen.kernel_source import Source
-from neurald.drivers.opencl.codegen.lazy_text import LazyText
+from neurald.drivers.opencl.codegen.lazy_code import LazyCode
 from neurald.drivers.opencl.codegen.program_text import HEAD, function_text
 from neurald.drivers.opencl.kernels.select import candidates
 from neurald.drivers.opencl.runtime.cold_reads import ColdRead
@@ -34,7 +34,7 @@ FACTS = opencl_facts()
 
 
 def test_phases_need_the_same_work_group_size() -> None:
-    plain = Source(code=LazyText.of(""), arguments=(), groups=1, local_size=64)
+    plain = Source(code=LazyCode.of(""), arguments=(), groups=1, local_size=64)
     large = replace(plain, local_size=128, has_barriers=True)
     assert local_size([plain, large]) == 128
     assert local_size([plain]) == 256
@@ -119,7 +119,7 @@ def test_the_kernel_computes_the_same_as_its_phases(times: int) -> None:
 def test_phases_share_the_code_of_their_function() -> None:
     assert FACTS is not None
     once, twice = (
-        Source(code=LazyText.of(text), arguments=(), groups=1, local_size=64) for text in ("a", "b")
+        Source(code=LazyCode.of(text), arguments=(), groups=1, local_size=64) for text in ("a", "b")
     )
     sources = [twice, once, twice]
     assert called_functions(sources, replace(FACTS, is_nvidia=True)) == {twice.name}
@@ -127,7 +127,7 @@ def test_phases_share_the_code_of_their_function() -> None:
 
 
 def test_phases_fetch_between_arriving_and_waiting() -> None:
-    source = Source(code=LazyText.of("a"), arguments=(Value((16,), Scalar.INT8),), groups=3, local_size=64)
+    source = Source(code=LazyCode.of("a"), arguments=(Value((16,), Scalar.INT8),), groups=3, local_size=64)
     phases = [Phase(source=source, locations=(BufferLocation(Base.ARENA, 64),), status=8)] * 3
     reads = [(), (), (_read(512, 512),)]
     text = kernel_text("whole_step", phases, reads=reads)
@@ -146,7 +146,7 @@ def test_barriers_count_groups_with_work() -> None:
     def phase(groups: int, written: int, read: int, *, has_barriers: bool = True) -> Phase:
         values = Value((64,), Scalar.INT8), Value((64,), Scalar.INT8)
         source = Source(
-            code=LazyText.of("a"), arguments=values, groups=groups, local_size=64, has_barriers=has_barriers
+            code=LazyCode.of("a"), arguments=values, groups=groups, local_size=64, has_barriers=has_barriers
         )
         places = tuple(BufferLocation(Base.ARENA, 64 * at) for at in (written, read))
         return Phase(source=source, locations=places, status=0)

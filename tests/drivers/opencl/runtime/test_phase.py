@@ -4,7 +4,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.memory.buffer_location import Base, BufferLocation
 from neurald.drivers.opencl.codegen.kernel_source import Source
-from neurald.drivers.opencl.codegen.lazy_text import LazyText
+from neurald.drivers.opencl.codegen.lazy_code import LazyCode
 from neurald.drivers.opencl.runtime.phase import Phase, barriers
 
 
@@ -13,7 +13,7 @@ def _phase(written: tuple[int, int], *read: tuple[int, int] | None) -> Phase:
     bases = [Base.CONSTANTS if each is None else Base.ARENA for each in (written, *read)]
     return Phase(
         source=Source(
-            code=LazyText.of(""),
+            code=LazyCode.of(""),
             arguments=tuple(Value((stop - start,), Scalar.INT8) for start, stop in places),
             groups=1,
             local_size=64,

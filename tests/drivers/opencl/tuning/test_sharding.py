@@ -8,7 +8,7 @@ from support.opencl.kernels import GRAPHS, kernels
 from support.sweeps import sweep
 
 from neurald.drivers.opencl.codegen.kernel_source import Source
-from neurald.drivers.opencl.codegen.lazy_text import LazyText
+from neurald.drivers.opencl.codegen.lazy_code import LazyCode
 from neurald.drivers.opencl.codegen.render import render
 from neurald.drivers.opencl.tuning.sharding import shards_of, work_bytes
 from neurald.hal.records import replace
@@ -21,7 +21,7 @@ def shared(number: int, size: int) -> str:
 
 def source(text: str) -> Source:
     (kernel,) = kernels(GRAPHS["elementwise"]())
-    return replace(render(kernel), code=LazyText.of(text))
+    return replace(render(kernel), code=LazyCode.of(text))
 
 
 def random_sources(seed: int) -> list[Source]:

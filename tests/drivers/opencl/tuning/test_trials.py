@@ -11,7 +11,7 @@ import pytest
 from support.opencl.trials import as_gpu, good, slowed
 
 from neurald.drivers.opencl.codegen.kernel_source import WORKSPACE_ZEROS, Source
-from neurald.drivers.opencl.codegen.lazy_text import LazyText
+from neurald.drivers.opencl.codegen.lazy_code import LazyCode
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.errors import DeviceState
 from neurald.drivers.opencl.runtime.launcher import CommandList, LaunchTime
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def ones() -> Source:
     """Returns a source whose output is not zero."""
-    return replace(good(), code=LazyText.of(good().text.replace("a0[at] = (", "a0[at] = 1.0f + (")))
+    return replace(good(), code=LazyCode.of(good().text.replace("a0[at] = (", "a0[at] = 1.0f + (")))
 
 
 def times_of(
@@ -62,6 +62,32 @@ def runs() -> Source:
         "  if (at >=",
         "  if (group == 0 && lid == 0) ++((volatile __global int *)workspace)[0];\n  if (at >=",
     )
+
+
+def adds(number: int) -> Source:
+    """Returns a source that adds a number, which it takes, in its workspace whenever it runs."""
+    source = runs()
+    text = source.text.replace("__global int *status)", "__global int *status, const int z_added)")
+    assert "++(" in text
+    text = text.replace("++(", "(").replace("workspace)[0];", "workspace)[0] += z_added;")
+    return replace(source, code=LazyCode.of(text, (number,)))
+
+
+def test_kernels_take_the_numbers_of_their_layer(opencl: DeviceContext) -> None:
+    for number in (3, -5):
+        assert counts_after(opencl, [adds(7), adds(number)])[0] == number * (1 + trials._RUNS)
+
+
+def test_phases_take_the_numbers_of_their_layer(
+    opencl: DeviceContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trials, "_PHASES", 2)
+    device = as_gpu(opencl)
+    bench = Bench(device)
+    text, tried = trials_of([adds(-5)], device.facts, is_resident=True)
+    assert None not in list(bench.times_ns(BuiltProgram.from_source(device, text), tried))
+    # Once in each launch, then twice.
+    assert counts_of(bench)[0] == -5 * 3 * (1 + trials._RUNS)
 
 
 def test_slower_kernels_take_longer(opencl: DeviceContext) -> None:
@@ -140,7 +166,7 @@ def behind_a_workspace(line: str, instead: str) -> Source:
     """Returns a source with a workspace before its arguments, and an additional line of text."""
     text = good().text.replace("__global int *status)", "__global uchar *workspace, __global int *status)")
     assert line in text
-    return replace(good(), code=LazyText.of(text.replace(line, instead)), workspace_bytes=WORKSPACE_ZEROS)
+    return replace(good(), code=LazyCode.of(text.replace(line, instead)), workspace_bytes=WORKSPACE_ZEROS)
 
 
 def test_inputs_are_zero(opencl: DeviceContext) -> None:

@@ -11,8 +11,8 @@ from support.opencl.trials import broken, good, slowed
 from support.sweeps import sweep
 
 from neurald.drivers.opencl.codegen.kernel_source import Source
+from neurald.drivers.opencl.codegen.lazy_code import LazyCode
 from neurald.drivers.opencl.codegen.lazy_sources import LazySources
-from neurald.drivers.opencl.codegen.lazy_text import LazyText
 from neurald.drivers.opencl.kernels.fused.chains import KernelChain
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.runtime.executable import Executable, KernelCall
@@ -124,7 +124,7 @@ def test_the_same_work_is_measured_once(opencl: DeviceContext, monkeypatch: pyte
         shared = f"#ifndef {name}_is_there\n#define {name}_is_there\nvoid {name}(int z) {{}}\n#endif\n"
         return replace(
             good(),
-            code=LazyText.of(f"{shared}static void KERNEL_NAME() {{ {name}({number}{groups}); }}\n"),
+            code=LazyCode.of(f"{shared}static void KERNEL_NAME() {{ {name}({number}{groups}); }}\n"),
             groups=groups,
         )
 
@@ -144,14 +144,14 @@ def test_sources_that_cannot_be_phases_are_the_last_choice(
     other = replace(slowed(1), has_barriers=True, local_size=32)
     tuner = Tuner(opencl, Tuning.BRIEF)
     assert texts(tuner.choose([[other, good()], [other, slowed(2)]])) == [good().text, slowed(2).text]
-    assert texts(tuner.choose([[other, replace(other, code=LazyText.of("another"))]])) == [other.text]
+    assert texts(tuner.choose([[other, replace(other, code=LazyCode.of("another"))]])) == [other.text]
 
 
 def test_sources_that_do_not_build_are_not_selected(opencl: DeviceContext) -> None:
     tuner = Tuner(opencl, Tuning.BRIEF)
     assert texts(tuner.choose([[broken(), good()]])) == [good().text]
     # Where nothing builds the first is taken, and whoever builds it is told why.
-    neither = [broken(), replace(broken(), code=LazyText.of("also broken"))]
+    neither = [broken(), replace(broken(), code=LazyCode.of("also broken"))]
     assert texts(tuner.choose([neither])) == [broken().text]
 
 

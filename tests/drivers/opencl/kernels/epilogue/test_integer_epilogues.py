@@ -24,7 +24,7 @@ from neurald.drivers.compiler.passes.fusion.fusion import fuse
 from neurald.drivers.opencl.codegen.arguments import KernelArguments
 from neurald.drivers.opencl.codegen.dialect import memory_type
 from neurald.drivers.opencl.codegen.kernel_source import Source
-from neurald.drivers.opencl.codegen.lazy_text import LazyText
+from neurald.drivers.opencl.codegen.lazy_code import LazyCode
 from neurald.drivers.opencl.codegen.template import FUNCTION, resolved
 from neurald.drivers.opencl.kernels.epilogue.epilogue import (
     epilogue,
@@ -129,7 +129,7 @@ def test_quantised_layers(form: str, kind: Scalar, bench: Bench) -> None:
         text = source.text
         if FACTS is None or not FACTS.is_nvidia:
             text = text.replace("__attribute__((noinline))", "").replace("asm volatile", "//")
-        result, _ = bench.run(replace(source, code=LazyText.of(text)), case.arrays)
+        result, _ = bench.run(replace(source, code=LazyCode.of(text)), case.arrays)
         case.assert_equal(result, source.label)
         texts += text
     assert "const int4 v1 " in texts
@@ -243,7 +243,7 @@ def _compare(
     text = "\n".join((f"{FUNCTION} {{", *lines, f"  *(__global long4 *)(a0 + column) = {element};", "}", ""))
     sizes = {"length": count, **vector.sizes}
     source = Source(
-        code=LazyText.of(resolved(text, arguments.parameters, sizes, is_shared=False)),
+        code=LazyCode.of(resolved(text, arguments.parameters, sizes, is_shared=False)),
         arguments=arguments.values,
         groups=count // 4,
         local_size=1,

@@ -8,7 +8,7 @@ from support.opencl.sources import Bench, opencl_facts
 from support.tiers import one_in
 
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.opencl.codegen.lazy_text import LazyText
+from neurald.drivers.opencl.codegen.lazy_code import LazyCode
 from neurald.drivers.opencl.kernels.fused import pair
 from neurald.drivers.opencl.kernels.select import candidates
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind
@@ -67,7 +67,7 @@ def test_gpu(form: str, kind: Scalar, bench: Bench) -> None:
     # Not every runtime can call a function with barriers, and none but NVIDIA's runs PTX: it only
     # fetches here.
     text = source.text.replace("__attribute__((noinline))", "").replace("asm volatile", "//")
-    source = replace(source, code=LazyText.of(text))
+    source = replace(source, code=LazyCode.of(text))
     result, _ = bench.run(source, case.arrays)
     case.assert_equal(result)
 

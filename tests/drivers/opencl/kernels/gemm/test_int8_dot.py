@@ -21,7 +21,7 @@ from support.sweeps import sweep
 from neurald.drivers.compiler.ir.graph import Contraction
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.codegen.kernel_source import Source
-from neurald.drivers.opencl.codegen.lazy_text import LazyText
+from neurald.drivers.opencl.codegen.lazy_code import LazyCode
 from neurald.drivers.opencl.kernels.gemm import int8_dot
 from neurald.drivers.opencl.kernels.gemm.gemm_view import gemm_view
 from neurald.drivers.opencl.kernels.gemm.int8_dot import DotInstruction, instruction_of
@@ -90,7 +90,7 @@ def emulated(source: Source, definitions: str = "") -> Source:
     # some loops when unrolled.
     for hint in ("__attribute__((noinline))", "#pragma unroll\n", '_Pragma("unroll")'):
         text = text.replace(hint, "")
-    return replace(source, code=LazyText.of((definitions or _EMULATED) + text))
+    return replace(source, code=LazyCode.of((definitions or _EMULATED) + text))
 
 
 @sweep("seed", range(2))
