@@ -27,8 +27,8 @@ class _IdleThread:
 class ReusedThreads:
     """Starts work at once, each in a thread of its own. Thread-safe.
 
-    The threads do not delay the end of the process. No lock is held, so finalizers and signal
-    handlers may start work.
+    The threads do not delay the end of the process. No lock is held, so signal handlers may
+    start work.
     """
 
     def __init__(self) -> None:

@@ -133,13 +133,21 @@ class WorkerThreads(Executor):
             with self._lock:
                 if not is_woken and idle in self._idle:
                     # A server that runs until its interpreter ends is never shut down.
-                    if len(self._threads) == 1 and threading.main_thread().is_alive():
+                    is_last = len(self._threads) == 1 and not self._is_over
+                    if is_last and threading.main_thread().is_alive():
                         continue
                     self._idle.remove(idle)
                 elif idle.task is not None:
                     return idle.task
                 self._threads.discard(threading.current_thread())
             return None
+
+    def end_when_idle(self) -> None:
+        """Lets the threads end once they have been idle for a while.
+
+        It takes no lock, so finalizers may call it.
+        """
+        self._is_over = True
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """See `Executor.shutdown`."""

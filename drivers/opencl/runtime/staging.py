@@ -236,7 +236,7 @@ class Staging:
             count = max(1, self._max_copiers - 1)
             self._copiers = WorkerThreads(count, "neurald copies", idle_s=_COPIERS_IDLE_S)
             # The threads would outlive an object that is not closed.
-            weakref.finalize(self, self._copiers.shutdown, wait=False)
+            weakref.finalize(self, self._copiers.end_when_idle).atexit = False
         return self._copiers
 
     def forget(self) -> None:

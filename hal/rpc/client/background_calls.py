@@ -3,6 +3,7 @@
 import contextlib
 import threading
 import time
+from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeAlias
 
@@ -10,6 +11,7 @@ import grpc
 from google.protobuf.message import Message
 
 from neurald._proto import device_pb2
+from neurald.hal.process.reused_threads import REUSED_THREADS
 from neurald.hal.rpc.client.connection_life import ConnectionLife
 from neurald.hal.rpc.client.rings.ring_pool import IDLE_S, RingPool
 
@@ -48,10 +50,11 @@ BackgroundCall: TypeAlias = tuple[str, Message]
 NO_CALL: Final[BackgroundCall] = ("", device_pb2.GetStatusRequest())
 
 
-class BackgroundQueue(SimpleQueue[BackgroundCall | threading.Event | None]):
-    """The work of the other thread: calls, events that it sets in their turn, None at the end.
+class BackgroundQueue(SimpleQueue[BackgroundCall | Callable[[], object] | threading.Event | None]):
+    """What the other thread does.
 
-    Finalizers may add calls.
+    It makes calls, starts work in threads of its own, sets events in their turn, and ends at None.
+    Finalizers may add all of these.
 
     Attributes:
         is_calling: whether a call is under way.
@@ -75,6 +78,14 @@ class BackgroundQueue(SimpleQueue[BackgroundCall | threading.Event | None]):
         self.put(reached)
         reached.wait(max(0.0, min(left_s, BACKGROUND_TIMEOUT_S)))
         return True
+
+
+def _start(work: Callable[[], object]) -> None:
+    """Does work in a thread of its own, or here if there can be no other."""
+    try:
+        REUSED_THREADS.start(work, "neurald execution")
+    except RuntimeError:
+        work()
 
 
 def run_background_calls(
@@ -102,6 +113,9 @@ def run_background_calls(
                 break
             if isinstance(call, threading.Event):
                 call.set()
+                continue
+            if callable(call):
+                _start(call)
                 continue
             if call is NO_CALL:
                 has_rings = rings.close_idle()

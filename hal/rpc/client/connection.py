@@ -4,7 +4,7 @@ import contextlib
 import socket
 import time
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -414,6 +414,13 @@ class Connection:
     def tidy_soon(self) -> None:
         """Makes the other thread close rings once they are idle."""
         self._background_calls.put(NO_CALL)
+
+    def start_soon(self, work: Callable[[], object]) -> None:
+        """Makes the other thread start work, unless the connection ends before.
+
+        Finalizers may call this.
+        """
+        self._background_calls.put(work)
 
     def send_fence(self, fence: Fence) -> bytes:
         """Sends a fence to a daemon on this host; returns a token for one call.

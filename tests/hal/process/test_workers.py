@@ -52,6 +52,14 @@ def test_calls_beyond_the_limit_wait(workers: WorkerThreads, name: str) -> None:
     assert all(future.result(60) for future in first)
 
 
+def test_finalizers_end_the_threads_without_a_lock(name: str) -> None:
+    workers = WorkerThreads(4, name, idle_s=0.05)
+    assert workers.submit(divmod, 7, 2).result(60) == (3, 1)
+    with workers._lock:
+        workers.end_when_idle()
+    wait_until(lambda: threads(name) == 0)
+
+
 def test_one_call_after_another_takes_one_thread(name: str) -> None:
     workers = WorkerThreads(4, name, idle_s=60)
     leave = threading.Event()

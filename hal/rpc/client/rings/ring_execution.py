@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from neurald.hal.device import ExecuteOptions, ExecutionResult
 from neurald.hal.errors import DeadObject, Error, OpFailed, without_frames
-from neurald.hal.process.reused_threads import REUSED_THREADS
 from neurald.hal.process.turn import Turn
 from neurald.hal.rpc.client.rings.ring import Ring, RingRequest
 
@@ -22,6 +21,7 @@ class SubmittedRun:
         give_back: takes the ring back at the end.
         run_again: runs the request in another way if the ring breaks while the daemon lives; None
             if the daemon does not live.
+        start_soon: has another thread start work, see `Connection.start_soon`.
     """
 
     ring: Ring
@@ -29,6 +29,7 @@ class SubmittedRun:
     options: ExecuteOptions
     give_back: Callable[[Ring], None]
     run_again: Callable[[], ExecutionResult | None]
+    start_soon: Callable[[Callable[[], object]], None]
 
     def finish(self, timeout_s: float | None) -> ExecutionResult | None:
         """Waits for the end; returns None if the execution is still under way.
@@ -62,7 +63,8 @@ class SubmittedRun:
 class RingExecution:
     """Implements `neurald.hal.execution.pending.PendingExecution`.
 
-    The execution ends properly even if nothing refers to this object any more.
+    The execution ends properly even if nothing refers to this object any more, unless its
+    connection ends before.
 
     Args:
         run: the execution, which has been submitted.
@@ -117,5 +119,4 @@ class RingExecution:
     def __del__(self) -> None:
         run = getattr(self, "_run", None)
         if run is not None:
-            with contextlib.suppress(RuntimeError):
-                REUSED_THREADS.start(run.finish_unobserved, "neurald execution")
+            run.start_soon(run.finish_unobserved)

@@ -4,6 +4,7 @@ import select
 import socket
 import time
 import weakref
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
@@ -75,6 +76,10 @@ class RingConnection(Protocol):
 
     def tidy_soon(self) -> None:
         """See `Connection.tidy_soon`."""
+        ...
+
+    def start_soon(self, work: Callable[[], object]) -> None:
+        """See `Connection.start_soon`."""
         ...
 
     def call(self, method: str, message: Message, deadline_s: float | None = None) -> Any:

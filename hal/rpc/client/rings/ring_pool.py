@@ -139,7 +139,8 @@ class RingPool:
         Raises:
             Error: see `PreparedModel.execute`.
         """
-        if options.attributes:
+        connection = self._connection()
+        if options.attributes or connection is None:
             return None
         ring = self._take(request, options)
         if ring is None:
@@ -160,6 +161,7 @@ class RingPool:
                 options=options,
                 give_back=self._give_back,
                 run_again=lambda: run_instead() if self._is_connected else None,
+                start_soon=connection.start_soon,
             )
         )
         pending, identity = self._pending, id(execution)

@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from neurald.hal.execution.pending import PendingExecution, may_submit, submitte
 from neurald.hal.model.extension import Extension
 from neurald.hal.model.extension_attribute import AttributeValue
 from neurald.hal.process.address import Address
+from neurald.hal.process.reused_threads import REUSED_THREADS
 from neurald.hal.rpc.client.device import RemoteDevice, connect
 from neurald.hal.rpc.client.prepared_model import RemotePreparedModel
 from neurald.hal.rpc.client.rings.ring_execution import RingExecution
@@ -161,6 +162,28 @@ def test_an_execution_that_is_dropped_ends_nevertheless(prepared: RemotePrepared
         wait_until(lambda: len(prepared.connection.rings._free) == 1)
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("has_threads", [True, False])
+def test_the_finalizer_of_an_execution_starts_no_thread(
+    prepared: RemotePreparedModel, gate: Gate, monkeypatch: pytest.MonkeyPatch, has_threads: bool
+) -> None:
+    start, starting = REUSED_THREADS.start, list[threading.Thread]()
+
+    def noting(work: Callable[[], object], name: str) -> None:
+        starting.append(threading.current_thread())
+        if not has_threads:
+            raise RuntimeError("can't start new thread")
+        start(work, name)
+
+    monkeypatch.setattr(REUSED_THREADS, "start", noting)
+    run = Run(prepared, 1)
+    result = run.result
+    del run
+    gate.open.set()
+    wait_until(lambda: result.tolist() == [2] * 3)
+    assert len(starting) == 1
+    assert starting[0] is not threading.current_thread()
 
 
 def test_threads_that_wait_for_the_same_execution(prepared: RemotePreparedModel, gate: Gate) -> None:
