@@ -241,6 +241,8 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/cpu/kernels/int8/product/micro_kernel.py": "tests/drivers/cpu/kernels/int8/product/test_tiled_product.py",
     "drivers/cpu/kernels/int8/packing/panels.py": "tests/drivers/cpu/kernels/int8/product/test_tiled_product.py",
     "drivers/cpu/kernels/int8/plan.py": "tests/drivers/cpu/kernels/int8/product/test_tiled_product.py",
+    "drivers/cpu/kernels/int8/plan_choice.py": "tests/drivers/cpu/kernels/int8/product/test_tiled_product.py",
+    "drivers/cpu/kernels/int8/product_time.py": "tests/drivers/cpu/kernels/int8/product/test_tiled_product.py",
     "drivers/cpu/kernels/int8/product/results.py": "tests/drivers/cpu/kernels/int8/product/test_tiled_product.py",
     "drivers/cpu/kernels/int8/depthwise/rolling_rows.py": "tests/drivers/cpu/kernels/int8/depthwise/test_depthwise.py",
     "drivers/cpu/kernels/int8/select.py": "tests/drivers/cpu/kernels/int8/product/test_tiled_product.py",

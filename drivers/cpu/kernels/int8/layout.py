@@ -7,6 +7,9 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.kernels.common.window import WindowDimension
 from neurald.drivers.cpu.kernels.int8.scheme import Scheme
 
+#: Pixels at this distance compete for the same few lines of the first-level cache.
+ALIASED_BYTES = 1024
+
 
 class BlockLayout(Struct, frozen=True, kw_only=True):
     """Input rows in a scheme's form, as many as some output rows need.

@@ -48,7 +48,8 @@ from neurald.drivers.cpu.kernels.int8.packing.panels import (
 )
 from neurald.drivers.cpu.kernels.int8.packing.run_time_panels import RightMatrix
 from neurald.drivers.cpu.kernels.int8.packing.transposed_input_packing import transposed_plan
-from neurald.drivers.cpu.kernels.int8.plan import ProductPlan, is_flat, plan_of, plan_of_small_images
+from neurald.drivers.cpu.kernels.int8.plan import ProductPlan
+from neurald.drivers.cpu.kernels.int8.plan_choice import is_flat, plan_of, plan_of_small_images
 from neurald.drivers.cpu.kernels.int8.product import dot_products
 from neurald.drivers.cpu.kernels.int8.product.micro_kernel import QuantizedMicroKernel
 from neurald.drivers.cpu.kernels.int8.product.results import is_packed

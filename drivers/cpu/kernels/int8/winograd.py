@@ -41,7 +41,8 @@ from neurald.drivers.cpu.kernels.int8.packing.panels import (
     panel_bytes,
     weights_of,
 )
-from neurald.drivers.cpu.kernels.int8.plan import ProductPlan, plan_of
+from neurald.drivers.cpu.kernels.int8.plan import ProductPlan
+from neurald.drivers.cpu.kernels.int8.plan_choice import plan_of
 from neurald.drivers.cpu.kernels.int8.product.micro_kernel import QuantizedMicroKernel
 from neurald.drivers.cpu.kernels.int8.product.results import ResultWriter, is_packed
 from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES, Scheme

@@ -4,9 +4,9 @@ from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.common.addressing import address, multiple
 from neurald.drivers.cpu.kernels.common.transposed_registers import transposed
-from neurald.drivers.cpu.kernels.int8.layout import BlockLayout
+from neurald.drivers.cpu.kernels.int8.layout import ALIASED_BYTES, BlockLayout
 from neurald.drivers.cpu.kernels.int8.packing.word_packing import WordPacking
-from neurald.drivers.cpu.kernels.int8.plan import ALIASED_BYTES, ProductPlan
+from neurald.drivers.cpu.kernels.int8.plan import ProductPlan
 from neurald.hal.records import replace
 
 

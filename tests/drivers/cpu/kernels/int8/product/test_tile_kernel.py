@@ -18,7 +18,8 @@ from neurald.drivers.cpu.emit.math import packed_bytes
 from neurald.drivers.cpu.kernels.common.product import WeightOperand, WindowedProduct
 from neurald.drivers.cpu.kernels.common.window import WindowDimension
 from neurald.drivers.cpu.kernels.int8.epilogue import float_scale
-from neurald.drivers.cpu.kernels.int8.plan import ProductPlan, plan_of
+from neurald.drivers.cpu.kernels.int8.plan import ProductPlan
+from neurald.drivers.cpu.kernels.int8.plan_choice import plan_of
 from neurald.drivers.cpu.kernels.int8.product.tile_kernel import TileMicroKernel
 from neurald.drivers.cpu.kernels.int8.scheme import Scheme
 from neurald.drivers.cpu.kernels.select import routine_for
