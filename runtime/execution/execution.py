@@ -1,22 +1,21 @@
 """Execution: binds buffers to a compilation's inputs and outputs, and runs it.
 
-Its states are those of `execution_preparation.py`. A one-shot execution computes once. A reusable
-one computes any number of times with the same buffers, but not twice at the same time. A rejected
-call changes nothing.
+Its states, and what is set before it computes, are in `execution_preparation.py`; what it tells
+after that is in `execution_results.py`. A one-shot execution computes once. A reusable one computes
+any number of times with the same buffers, but not twice at the same time. A rejected call changes
+nothing.
 """
 
 from collections.abc import Callable, Sequence
 
-from neurald.hal.api_arguments import integer, items, member, shown, time_limit
+from neurald.hal.api_arguments import items, shown, time_limit
 from neurald.hal.device import (
     ExecuteOptions,
     ExecutionResult,
-    StepDuration,
     Timing,
 )
 from neurald.hal.errors import (
     DRIVER_FAULTS,
-    BadData,
     BadState,
     Cancelled,
     MissedDeadlinePersistent,
@@ -27,8 +26,6 @@ from neurald.hal.errors import (
 )
 from neurald.hal.execution.native_serving import NativeCall
 from neurald.hal.execution.reusable import ReusableExecution
-from neurald.hal.model.types import Duration
-from neurald.hal.wording import counted
 from neurald.runtime.execution.background.event import Event, event_of
 from neurald.runtime.execution.background.fenced import (
     FencedResult,
@@ -39,11 +36,12 @@ from neurald.runtime.execution.background.fenced import (
 from neurald.runtime.execution.burst import Burst
 from neurald.runtime.execution.compiled_model import CompiledModel
 from neurald.runtime.execution.computation import Computation, insufficient
-from neurald.runtime.execution.execution_preparation import COMPLETED, COMPUTATION, ExecutionPreparation
-from neurald.runtime.execution.measurement.receipt import ExecutionReceipt, ReceiptRecorder, recording
+from neurald.runtime.execution.execution_preparation import COMPLETED, COMPUTATION
+from neurald.runtime.execution.execution_results import ExecutionResults
+from neurald.runtime.execution.measurement.receipt import ReceiptRecorder, recording
 
 
-class Execution(ExecutionPreparation):
+class Execution(ExecutionResults):
     """One execution of a compilation. Thread-safe.
 
     Args:
@@ -64,13 +62,8 @@ class Execution(ExecutionPreparation):
         self._fast_path: ReusableExecution | None = None
         self._burst_fast_path: tuple[Burst, Callable[[ExecuteOptions], ExecutionResult]] | None = None
         self._is_expected = False
-        self._recorder: ReceiptRecorder | None = None
         #: Stands for the computation under way, if it is not on a fast path; see `_start`.
         self._user: object | None = None
-        #: The event of a computation under way that the threads which wait for it finish.
-        self._event: Event | None = None
-        self._result: ExecutionResult | None = None
-        self._after_fences: Timing | None = None
 
     def compute(self, *, burst: Burst | None = None) -> None:
         """Runs the model and returns when the outputs are written.
@@ -328,12 +321,6 @@ class Execution(ExecutionPreparation):
                 self._event = event
         return event
 
-    def _finish_if_over(self) -> None:
-        """Finishes a computation that is over, if no thread has waited for it."""
-        event = self._event
-        if event is not None:
-            event.ends_within(0)
-
     def expect(self) -> None:
         """Says that a thread is about to compute, so that `cancel` also ends this before it begins.
 
@@ -434,112 +421,3 @@ class Execution(ExecutionPreparation):
         else:
             self._complete(outcome.result, outcome.after_fences)
             self._cache_short(outcome.result)
-
-    def output_dimensions(self, index: int) -> tuple[int, ...]:
-        """Returns the actual shape of an output.
-
-        Args:
-            index: the index of the output.
-
-        Raises:
-            BadData: there is no such output, or it is a scalar.
-            BadState: the execution has not completed, or it failed for a reason other than a small
-                buffer.
-            OutputInsufficientSize: the buffer was too small, and the rank is not known.
-        """
-        index = integer(index, "the index of the output")
-        self._finish_if_over()
-        with self._lock:
-            result = self._completed()
-        if not 0 <= index < len(self._arguments.output_operands):
-            count = counted(len(self._arguments.output_operands), "output")
-            raise BadData(f"there is no output {index}; the model has {count}")
-        if not self._arguments.output_operands[index].type.is_tensor:
-            raise BadData(f"output {index} is a scalar and has no dimensions")
-        dimensions = result.output_shapes[index].dimensions
-        if dimensions is None:
-            raise insufficient(result)
-        return dimensions
-
-    def output_shapes(self) -> list[tuple[int, ...]]:
-        """Returns the actual shapes of all outputs; `()` for a scalar.
-
-        Raises:
-            BadState: see `output_dimensions`.
-        """
-        return [
-            self.output_dimensions(index) if operand.type.is_tensor else ()
-            for index, operand in enumerate(self._arguments.output_operands)
-        ]
-
-    def output_rank(self, index: int) -> int:
-        """Returns the rank of an output; see `output_dimensions`.
-
-        Args:
-            index: the index of the output.
-        """
-        return len(self.output_dimensions(index))
-
-    @property
-    def receipt(self) -> ExecutionReceipt:
-        """The receipt of the last computation, also of one that failed.
-
-        For each step: its device, the driver's version, the kind of code, the outcome of the cache,
-        every call of a device with its duration, and why another device ran it.
-
-        Raises:
-            BadState: `enable_receipt` was not called before, or nothing has been computed.
-        """
-        self._finish_if_over()
-        with self._lock:
-            recorder, result, state = self._recorder, self._result, self._state
-        if recorder is None or state is not COMPLETED:
-            raise BadState("there is no receipt: call enable_receipt() before computing")
-        durations = () if result is None else result.step_durations
-        compilation = self._compilation
-        return recorder.receipt(compilation.plan.steps, compilation.report, durations)
-
-    def duration(self, duration: Duration) -> int | None:
-        """Returns how long the last computation took, in nanoseconds.
-
-        Returns None if the device does not report this duration, or if another device took over.
-
-        Raises:
-            BadData: the value is not a duration.
-            BadState: timing was not enabled, or the execution has not completed or has failed.
-        """
-        duration = member(duration, Duration, "the duration")
-        self._finish_if_over()
-        with self._lock:
-            result = self._measured()
-            fenced = duration in (Duration.FENCED_ON_HARDWARE, Duration.FENCED_IN_DRIVER)
-            timing = self._after_fences if fenced and self._after_fences is not None else result.timing
-        on_hardware = duration in (Duration.ON_HARDWARE, Duration.FENCED_ON_HARDWARE)
-        return timing.on_device_ns if on_hardware else timing.in_driver_ns
-
-    def step_durations(self) -> tuple[StepDuration, ...]:
-        """Returns the time of each step in the last computation, summed over the step's runs.
-
-        Raises:
-            BadState: timing was not enabled, or the execution has not completed or has failed.
-        """
-        self._finish_if_over()
-        with self._lock:
-            return self._measured().step_durations
-
-    def _measured(self) -> ExecutionResult:
-        result = self._completed()
-        if not self._settings.measure or not result.is_sufficient:
-            raise BadState(
-                "no duration is known: call set_measure_timing() before computing, and compute without errors"
-            )
-        return result
-
-    def _completed(self) -> ExecutionResult:
-        if self._state is not COMPLETED:
-            raise BadState("the execution has not completed; call compute(), or wait for its event")
-        if self._result is None:
-            raise BadState(
-                "the execution failed and has no results; its error was raised by compute() or the event"
-            )
-        return self._result

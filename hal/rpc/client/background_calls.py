@@ -51,9 +51,9 @@ NO_CALL: Final[BackgroundCall] = ("", device_pb2.GetStatusRequest())
 
 
 class BackgroundQueue(SimpleQueue[BackgroundCall | Callable[[], object] | threading.Event | None]):
-    """What the other thread does.
+    """The work of the other thread, in order of arrival.
 
-    It makes calls, starts work in threads of its own, sets events in their turn, and ends at None.
+    The thread makes calls, starts work in threads of its own, sets events in their turn, and ends at None.
     Finalizers may add all of these.
 
     Attributes:
