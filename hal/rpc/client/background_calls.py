@@ -53,8 +53,8 @@ NO_CALL: Final[BackgroundCall] = ("", device_pb2.GetStatusRequest())
 class BackgroundQueue(SimpleQueue[BackgroundCall | Callable[[], object] | threading.Event | None]):
     """The work of the other thread, in order of arrival.
 
-    The thread makes calls, starts work in threads of its own, sets events in their turn, and ends at None.
-    Finalizers may add all of these.
+    The thread makes calls, starts work in threads of its own, sets events in their turn, and ends
+    at None. Finalizers may add all of these.
 
     Attributes:
         is_calling: whether a call is under way.
