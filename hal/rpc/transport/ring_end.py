@@ -305,6 +305,8 @@ class RingEnd:
         Raises:
             BadData: see `has_entry`.
         """
+        if self.has_entry:
+            return True
         end_s = None if timeout_s is None else time.monotonic() + timeout_s
         poll = self._sleeper[0]
         self._words[self._sleeps] = 1

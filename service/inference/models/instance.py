@@ -289,25 +289,25 @@ class ModelInstance:
             job.trace_id,
         )
 
-    def note_alone(self, rows: int, queued_ns: int, begun_ns: int, receipt: Receipt, trace_id: str) -> None:
+    def note_alone(self, rows: int, times_ns: tuple[int, int, int], receipt: Receipt, trace_id: str) -> None:
         """Counts a run of one request that has its answer.
 
         Args:
             rows: entries of its batch.
-            queued_ns, begun_ns: when it came, and when its inputs were written, on the clock of
-                `time.perf_counter_ns`.
+            times_ns: when it came, when its inputs were written, and when its outputs were, on the
+                clock of `time.perf_counter_ns`.
             receipt: the receipt of the run.
             trace_id: the trace ID of the client's trace; empty if it takes none.
         """
-        now_ns = time.perf_counter_ns()
+        queued_ns, begun_ns, ended_ns = times_ns
         parts = Durations(
             input_ns=begun_ns - queued_ns + receipt.read_ns,
             infer_ns=receipt.run_ns,
             output_ns=receipt.written_ns,
         )
         self._statistics.executed(rows, parts)
-        self._statistics.succeeded(rows, now_ns - queued_ns, parts, trace_id)
-        self._ran((now_ns - begun_ns) / 1e9, 1)
+        self._statistics.succeeded(rows, ended_ns - queued_ns, parts, trace_id)
+        self._ran((ended_ns - begun_ns) / 1e9, 1)
 
     def cancel_lent(self, lane: ServedLane) -> None:
         """Ends the run of a lane that was lent, for which nobody waits any more."""

@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import Struct
 
 from neurald.hal.errors import Error, ResultCode
-from neurald.hal.lanes.packets import Answer, RunAnswer, RunFailure, TensorAt
+from neurald.hal.lanes.packets import Answer, Receipt, RunAnswer, RunFailure, TensorAt
 from neurald.service.inference.models.batch import Batch
 from neurald.service.inference.models.instance import ModelInstance
 from neurald.service.inference.models.job import InferenceJob
@@ -81,6 +81,31 @@ class BegunRun(Struct, kw_only=True, eq=False):
         )
 
 
+class EndedRun(Struct, kw_only=True, eq=False):
+    """A run that has ended as the one before, and is not counted yet: its client waits meanwhile.
+
+    Attributes:
+        known: that has run it.
+        instance: the instance in which it ran.
+        times_ns, receipt, trace_id: see `ModelInstance.note_alone`.
+    """
+
+    known: "KnownRun"
+    instance: ModelInstance
+    times_ns: tuple[int, int, int]
+    receipt: Receipt
+    trace_id: str
+
+    @property
+    def answer(self) -> bytes:
+        """The answer to the client, without the id of its request."""
+        return self.known.answer
+
+    def count(self) -> None:
+        """Counts it, once the client is answered."""
+        self.instance.note_alone(self.known.rows, self.times_ns, self.receipt, self.trace_id)
+
+
 class KnownRun(Struct, kw_only=True, eq=False, weakref=True):
     """Plan by which a request is run again.
 
@@ -121,19 +146,16 @@ class KnownRun(Struct, kw_only=True, eq=False, weakref=True):
         for place in self.regions:
             place.release()
 
-    def run(self, instance: ModelInstance, lane: ServedLane, trace_id: str) -> bytes | BegunRun | None:
+    def run(self, instance: ModelInstance, lane: ServedLane, trace_id: str) -> EndedRun | BegunRun | None:
         """Runs it in a lane that was lent, while its regions are in use.
-
-        Counts it if it ends as before.
 
         Args:
             instance, lane: the instance and lane that run it.
             trace_id: the trace ID of the client's trace; empty if it takes none.
 
         Returns:
-            The answer, without the id of the request, if it has ended as before. None if it was not
-                begun, because an input cannot be read or the worker is gone, or if it was run in
-                place in vain.
+            None if it was not begun, because an input cannot be read or the worker is gone, or if
+                it was run in place in vain.
         """
         queued_ns = time.perf_counter_ns()
         try:
@@ -154,8 +176,13 @@ class KnownRun(Struct, kw_only=True, eq=False, weakref=True):
             outcome = lane.run(inputs, self.results_at, self.wanted, time.monotonic() + SOON_S, in_place)
             answer, memory = outcome
             if isinstance(answer, RunAnswer) and self.is_written(answer, memory, in_place):
-                instance.note_alone(self.rows, queued_ns, begun_ns, answer.receipt, trace_id)
-                return self.answer
+                return EndedRun(
+                    known=self,
+                    instance=instance,
+                    times_ns=(queued_ns, begun_ns, time.perf_counter_ns()),
+                    receipt=answer.receipt,
+                    trace_id=trace_id,
+                )
             if in_place is not None and self.is_in_vain(answer, memory, in_place, lane):
                 return None
         except OSError as error:

@@ -19,7 +19,14 @@ from neurald.service.inference.models.immediate_run import ImmediateRun
 from neurald.service.inference.models.instance import ModelInstance
 from neurald.service.inference.models.job import InferenceJob, JobEnd, failure_reason, late_error
 from neurald.service.inference.models.job_queue import JobQueue
-from neurald.service.inference.models.known_run import SOON_S, BegunRun, KnownRun, NoteKnown, known_run
+from neurald.service.inference.models.known_run import (
+    SOON_S,
+    BegunRun,
+    EndedRun,
+    KnownRun,
+    NoteKnown,
+    known_run,
+)
 from neurald.service.inference.models.lane import ServedLane
 from neurald.service.inference.models.latencies import NOTHING_MEASURED, MeasuredLatencies
 from neurald.service.inference.models.model_interface import Encode, ModelInterface, NoteRun
@@ -384,7 +391,7 @@ class ServedVersion:
         text, kind = "the model %s has refused a request: %s", error.status.name
         note_event(CountedEvent.REFUSAL, kind, self._refusals.info, text, self.name, error)
 
-    def run_known(self, known: KnownRun, trace_id: str) -> bytes | BegunRun | None:
+    def run_known(self, known: KnownRun, trace_id: str) -> EndedRun | BegunRun | None:
         """Runs a request again in an idle lane. Any thread may call it.
 
         Args:
@@ -392,8 +399,8 @@ class ServedVersion:
             trace_id: the trace ID of the client's trace; empty if it takes none.
 
         Returns:
-            The answer without the id of the request; what `begin_at_once` goes on with if it is not
-                there at once; None if nothing was done.
+            The run, which the caller counts; what `begin_at_once` goes on with if it has not ended
+                at once; None if nothing was done.
         """
         if known.loaded is not self._interface or self._queue.run_s >= SOON_S or not known.use():
             return None

@@ -8,7 +8,7 @@ from typing import Any, Final
 from neurald._version import __version__
 from neurald.hal.lanes.opening import TensorDescription
 from neurald.hal.process.rate_limited_logger import RateLimitedLogger
-from neurald.service.inference.models.known_run import BegunRun, KnownRun, NoteKnown
+from neurald.service.inference.models.known_run import BegunRun, EndedRun, KnownRun, NoteKnown
 from neurald.service.inference.models.model_interface import Encode
 from neurald.service.inference.models.registry import READY, Registry
 from neurald.service.inference.models.served_version import ServedVersion
@@ -237,7 +237,7 @@ class Calls:
 
     def run_known(
         self, request: KnownRequest, trace_id: str
-    ) -> bytes | tuple[ServedVersion, BegunRun] | None:
+    ) -> EndedRun | tuple[ServedVersion, BegunRun] | None:
         """Runs a request again that has come before, in a thread of a transport.
 
         Args:
@@ -245,8 +245,8 @@ class Calls:
             trace_id: the trace ID of the client's trace; empty if it takes none.
 
         Returns:
-            The answer without the id of the request; what `begin` goes on with if it is not there
-                at once; None if nothing was done.
+            The run, which the caller counts; what `begin` goes on with if it has not ended at once;
+                None if nothing was done.
         """
         known = request.run
         if not isinstance(known, KnownRun) or self._traces.settings.is_on:

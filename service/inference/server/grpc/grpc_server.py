@@ -131,6 +131,8 @@ class ServerCall:
         self.method: str = event.call_details.method.decode("ascii", "replace")
         #: The handler that `grpc` has for the method; None if the server has no such method.
         self.handler: Any = None
+        #: Whether its handler has found that its client may make it.
+        self.is_admitted = False
         self._deadline_s: float = event.call_details.deadline
         self._task: asyncio.Task[None] | None = None
         self._abandon: Callable[[], None] | None = None

@@ -13,7 +13,7 @@ import grpc.aio
 
 from neurald.hal.errors import Error
 from neurald.hal.rpc.transport.call_times import TRACE_KEY
-from neurald.service.inference.models.known_run import KnownRun
+from neurald.service.inference.models.known_run import EndedRun, KnownRun
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.grpc_encoding import (
     decode,
@@ -237,6 +237,7 @@ class V2Service:
         try:
             # Others must not count as requests that arrive.
             self._admit(call, _INFERENCE)
+            call.is_admitted = True
             refusal = version.refusal(call.time_remaining())
         except ServiceError as error:
             refusal = error
@@ -252,16 +253,18 @@ class V2Service:
         """Begins an inference; see `DirectMethod`."""
         begun_run = None
         try:
-            self._admit(call, _INFERENCE)
+            if not call.is_admitted:
+                self._admit(call, _INFERENCE)
             trace_id = _trace_id(call)
             added = self._forwarded.of_grpc(call.invocation_metadata())
             self._budget.take(len(message))
             known, id_field = self._known.find(message)
             if known is not None and will_wait is not None and not added:
                 found = self._calls.run_known(known, trace_id)
-                if isinstance(found, bytes):
+                if isinstance(found, EndedRun):
                     self._budget.give_back(len(message))
-                    call.finish(found + id_field)
+                    call.finish(found.answer + id_field)
+                    found.count()
                     return None
                 begun_run = found
                 if begun_run is not None:

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 import msgspec
 
 from neurald.hal.errors import Error
-from neurald.service.inference.models.known_run import BegunRun, NoteKnown
+from neurald.service.inference.models.known_run import BegunRun, EndedRun, NoteKnown
 from neurald.service.inference.models.served_version import ServedVersion
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.generate_encoding import (
@@ -379,8 +379,9 @@ class HttpApp:
         forwarded = self._forwarded.of_http(body.headers.items())
         if known is not None and self._running == 1 and body.remaining_s is None and not forwarded:
             found = self._calls.run_known(known, body.trace_id)
-            if isinstance(found, bytes):
-                return found
+            if isinstance(found, EndedRun):
+                found.count()
+                return found.answer
             begun = found
         try:
             parsed = parse_request(content, None)

@@ -8,7 +8,7 @@ import pytest
 from neurald.hal.errors import ResultCode
 from neurald.hal.lanes.packets import Receipt, RunAnswer, RunFailure, TensorAt
 from neurald.service.inference.models.batch import Batch
-from neurald.service.inference.models.known_run import BegunRun, KnownRun, known_run
+from neurald.service.inference.models.known_run import BegunRun, EndedRun, KnownRun, known_run
 from neurald.service.inference.models.lane_windows import InPlace
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.tensors import InferenceRequest, WantedOutput
@@ -125,9 +125,9 @@ class Instance:
     def __init__(self) -> None:
         self.counted: list[str] = []
 
-    def note_alone(self, rows: int, queued_ns: int, begun_ns: int, receipt: Receipt, trace_id: str) -> None:
+    def note_alone(self, rows: int, times_ns: tuple[int, int, int], receipt: Receipt, trace_id: str) -> None:
         assert rows == 1
-        assert queued_ns <= begun_ns
+        assert times_ns == tuple(sorted(times_ns))
         assert receipt == ANSWER.receipt
         self.counted.append(trace_id)
 
@@ -150,7 +150,12 @@ def known(source: Place, target: Place) -> KnownRun:
 
 
 def run(known: KnownRun, lane: Any, instance: Any) -> bytes | BegunRun | None:
-    return known.run(instance, lane, "trace")
+    found = known.run(instance, lane, "trace")
+    if not isinstance(found, EndedRun):
+        return found
+    assert not instance.counted, "it is counted once the client is answered"
+    found.count()
+    return found.answer
 
 
 def test_a_request_runs_as_before() -> None:
