@@ -41,6 +41,8 @@ from neurald.drivers.cpu.emit.math.rounding import float_to_half, half_to_float
 from neurald.drivers.cpu.emit.math.saturated_bytes import (
     has_saturated_bytes,
     limited_byte,
+    moved_byte,
+    moved_bytes,
     saturated_bytes,
 )
 from neurald.drivers.cpu.emit.math.sigmoids import (
@@ -281,7 +283,10 @@ class Statements:
                 return quotient(v, divided, self._vector(divided.dividend))
             limited_float = limited_byte(expression) if has_saturated_bytes(v) else None
             if limited_float is not None:
-                return saturated_bytes(v, self._vector(limited_float), expression.type)
+                moved = moved_byte(limited_float)
+                if moved is None or self._scope.lanes.varies(moved.offset):
+                    return saturated_bytes(v, self._vector(limited_float), expression.type)
+                return moved_bytes(v, self._vector(moved.value), self._scalar(moved.offset), expression.type)
             limited = limited_exponent(expression)
             if limited is not None:
                 is_below, exponent, limit = limited

@@ -41,7 +41,7 @@ class QuantizedRows(Struct, frozen=True, kw_only=True):
     Attributes:
         values: INT8, of the floats' shape. A row is everything at one index of the first dimension.
         scales: FLOAT32, (rows,).
-        zero_points: INT32, (rows,); None if all are 0.
+        zero_points: INT8, (rows,); None if all are 0.
     """
 
     values: Value
@@ -151,7 +151,7 @@ def _zero_point(limits: Value, scales: Value, row: Expression) -> Expression:
     below, above = _limit(limits, row, 0) / scale, _limit(limits, row, 1) / scale
     is_from_low = (below + float(-_LOW)) < (above + float(_HIGH))
     zero = select(is_from_low, below + float(_LOW), constant(float(_HIGH), Scalar.FLOAT32) - above)
-    return apply(Op.ROUND_AWAY, clamp(zero, float(_LOW), float(_HIGH))).to(Scalar.INT32)
+    return apply(Op.ROUND_AWAY, clamp(zero, float(_LOW), float(_HIGH))).to(Scalar.INT8)
 
 
 def sum_type(terms: int) -> Scalar:

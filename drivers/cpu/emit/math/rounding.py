@@ -39,8 +39,13 @@ def rounded(v: Vector, element: str, x: str, mode: str) -> str:
 
 def round_away(v: Vector, element: str, x: str) -> str:
     """Rounds to the nearest integral float, ties away from zero."""
+    return rounded(v, element, before_truncation(v, element, x), "trunc")
+
+
+def before_truncation(v: Vector, element: str, x: str) -> str:
+    """Moves a float away from zero, such that truncation then rounds it half away from zero."""
     half = v.call("llvm.copysign", element, v.number(element, BELOW_HALF[element]), x)
-    return rounded(v, element, v.binary("fadd", element, x, half), "trunc")
+    return v.binary("fadd", element, x, half)
 
 
 def saturated(

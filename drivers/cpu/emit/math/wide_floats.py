@@ -51,13 +51,14 @@ def inverse_root(v: Vector, x: str) -> str:
     return v.select(v.compare("ord", "float", error, error), "float", better, estimate)
 
 
-def truncated(v: Vector, x: str, *, keeps: str | None = None) -> str:
+def truncated(v: Vector, x: str, *, keeps: str | None = None, others: str = "zeroinitializer") -> str:
     """Converts floats to i32 by truncation; NaN and what does not fit to -2^31.
 
     Args:
         v: receives the instructions.
         x: the floats.
-        keeps: i1 of the lanes that are converted; others become 0. None for all.
+        keeps: i1 of the lanes that are converted. None for all.
+        others: what the others become, for each register: 16 lanes of i32.
     """
     integers = f"<{_LANES} x i32>"
     name = "@llvm.x86.avx512.mask.cvttps2dq.512"
@@ -70,9 +71,7 @@ def truncated(v: Vector, x: str, *, keeps: str | None = None) -> str:
             f"i16 {v.code.value(f'bitcast {kinds} {part} to i16')}" for part in v.parts("i1", keeps, _LANES)
         ]
     parts = [
-        v.code.value(
-            f"call {integers} {name}({_REGISTER} {part}, {integers} zeroinitializer, {mask}, {_ROUNDING})"
-        )
+        v.code.value(f"call {integers} {name}({_REGISTER} {part}, {integers} {others}, {mask}, {_ROUNDING})")
         for part, mask in zip(values, masks, strict=True)
     ]
     return v.joined("i32", parts)
