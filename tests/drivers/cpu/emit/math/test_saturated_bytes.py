@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 from support.compiler.elementwise import computed, expected, interpreted
-from support.cpu.native import RUNNABLE, compiled, run
+from support.cpu.native import RUNNABLE, Array, compiled, run
 
 from neurald.drivers.compiler.ir.expression import Expression, apply, axis, clamp, constant, index, load
 from neurald.drivers.compiler.ir.kernel import Kernel
@@ -67,7 +67,7 @@ def test_any_float_is_rounded_and_moved(target: Target, kind: Scalar, *, is_shar
     body = clamp(rounded + offset, *RANGES[kind]).to(kind)
     kernel = Kernel(output=Value(numbers.shape, kind), axes=axes, body=body)
     routine = render(kernel, target)
-    given = dict(zip(values, (numbers, np.ascontiguousarray(offsets)), strict=True))
+    given: dict[Value, Array] = {values[0]: numbers, values[1]: np.ascontiguousarray(offsets)}
     with np.errstate(all="ignore"):
         wanted = interpreted(kernel, given)
     found = run(routine, given, target, functions=compiled([routine], target))[0]
