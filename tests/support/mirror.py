@@ -125,7 +125,7 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/cpu/kernels/attention/plan.py": "tests/drivers/cpu/kernels/attention/test_attention.py",
     "drivers/compiler/frontend/lengths/computed_lengths.py": "tests/drivers/compiler/frontend/lengths/test_open_lengths.py",
     "drivers/compiler/frontend/variants/open_models.py": "tests/drivers/compiler/frontend/variants/test_shape_specialization.py",
-    "drivers/compiler/frontend/variants/pending_variant.py": "tests/drivers/compiler/frontend/variants/test_shape_specialization.py",
+    "drivers/compiler/frontend/variants/unfinished_variants.py": "tests/hal/compiling/test_leaving.py",
     "drivers/compiler/frontend/variants/variant_cache.py": "tests/drivers/compiler/frontend/variants/test_shape_specialization.py",
     "drivers/compiler/ir/extents/arithmetic.py": "tests/drivers/compiler/ir/extents/test_extent.py",
     "drivers/compiler/ir/extents/polynomial_extent.py": "tests/drivers/compiler/ir/extents/test_extent.py",

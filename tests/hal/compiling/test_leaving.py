@@ -45,7 +45,8 @@ given = np.ones((40, 3), np.float32)
 (found,) = compilation.run(given, given)
 assert (found == 31).all()
 prepared = compilation.recovery.step(compilation.plan.steps[0]).usable()
-print(type(prepared._variants.latest()).__name__, bool(prepared._unfinished))
+unfinished = prepared._unfinished
+print(type(prepared._variants.latest()).__name__, unfinished is not None and bool(unfinished._shapes))
 """
 
 #: A program that ends before its model is compiled; it may free the compilation before.

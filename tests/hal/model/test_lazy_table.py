@@ -93,7 +93,7 @@ for kind in (T.TFLITE_FULLY_CONNECTED, T.TFLITE_CONV_2D, T.TFLITE_BATCH_MATMUL, 
 late = (
     "hal.operations.arithmetic.row_quantization",
     "drivers.compiler.frontend.variants.open_models",
-    "drivers.compiler.frontend.variants.pending_variant",
+    "drivers.compiler.frontend.variants.pending_variants",
     "drivers.compiler.ir.complex_numbers",
 )
 print([name for name in late if f"neurald.{name}" in sys.modules])

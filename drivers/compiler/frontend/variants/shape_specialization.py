@@ -1,8 +1,6 @@
 """Compiles models with unspecified dimensions for any lengths, or for those of an execution."""
 
-import contextlib
 import logging
-import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -22,7 +20,6 @@ from neurald.drivers.compiler.frontend.variants.open_dimensions import (
     usual_examples,
 )
 from neurald.drivers.compiler.frontend.variants.variant_uses import VariantUses, improving
-from neurald.hal.compiling.leaving import call_at_exit, call_no_more, note_freed
 from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult, KernelTime
 from neurald.hal.errors import BadData, Error, OpFailed, OutOfMemory, ResourceExhaustedTransient
 from neurald.hal.execution.direct_calls import (
@@ -45,7 +42,8 @@ from neurald.hal.sync.cancellation import Cancellation
 if TYPE_CHECKING:
     # A start from the cache needs none of these.
     from neurald.drivers.compiler.frontend.variants.open_models import OpenModel, OpenModels
-    from neurald.drivers.compiler.frontend.variants.pending_variant import PendingVariant
+    from neurald.drivers.compiler.frontend.variants.pending_variants import PendingVariants
+    from neurald.drivers.compiler.frontend.variants.unfinished_variants import Leave, UnfinishedVariants
     from neurald.hal.execution.background_worker import SubmittedWork
 
 # The functions that compile import the compiler themselves, since a start from the cache needs
@@ -54,8 +52,6 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 #: Number of times that a model is compiled for any lengths. Each covers a range of them.
 _MAX_OPEN_MODELS = 4
-#: How many sets of shapes an exiting process leaves to be compiled.
-_MAX_LEFT = 4
 
 
 def _lengths(shapes: Mapping[int, Shape], positions: set[tuple[int, int]]) -> list[int]:
@@ -97,13 +93,10 @@ class SpecializingModel(InProcessModel):
         first_tier: Callable[[Model, Mapping[int, Shape], ExecuteOptions], PreparedWithOperands]
         | None = None,
         kept: Callable[[Model, Mapping[int, Shape]], PreparedWithOperands | None] | None = None,
-        leave: Callable[[Sequence[Mapping[int, Shape]]], None] | None = None,
+        leave: "Leave | None" = None,
     ) -> None:
         self._leave = leave
-        #: The shapes that run on the first tier, the latest last, and the function that leaves them
-        #: to another process at the exit.
-        self._unfinished: dict[tuple[Shape | None, ...], Mapping[int, Shape]] = {}
-        self._at_exit: Callable[[], None] | None = None
+        self._unfinished: UnfinishedVariants | None = None
         self._first_tier = first_tier
         self._kept = kept
         self.owner = owner
@@ -115,9 +108,8 @@ class SpecializingModel(InProcessModel):
         self._opened: list[tuple[OpenModel, set[tuple[int, int]]]] = []
         #: Held only for a moment, never while something is compiled.
         self._lock = forkable_lock()
-        self._process = os.getpid()
         self._variants = KeptVariants()
-        self._pending: dict[tuple[Shape | None, ...] | None, PendingVariant] = {}
+        self._pending: PendingVariants[tuple[Shape | None, ...] | None] | None = None
         #: Counts the uses of shapes without a variant.
         self._open_uses: dict[tuple[Shape | None, ...], VariantUses] = {}
         #: Functions that count do not keep the model alive.
@@ -300,7 +292,8 @@ class SpecializingModel(InProcessModel):
                 if uses is not None:
                     uses.give_way(options.deadline_s)
                 return known
-            if not self._begin(shapes, options):
+            pending = self._preparations()
+            if not pending.begin(shapes, options):
                 continue
             try:
                 variant, uses = self._prepared(shapes, options)
@@ -308,30 +301,16 @@ class SpecializingModel(InProcessModel):
                     self._variants.keep(shapes, variant, uses)
                 return variant.prepared if isinstance(variant, OpenVariant) else variant
             finally:
-                self._end(shapes)
+                pending.end(shapes)
 
-    def _begin(self, what: tuple[Shape | None, ...] | None, options: ExecuteOptions) -> bool:
-        """Returns True if this execution is to prepare something.
-
-        If another one does, waits for it and returns False.
-        """
-        from neurald.drivers.compiler.frontend.variants.pending_variant import PendingVariant
+    def _preparations(self) -> "PendingVariants[tuple[Shape | None, ...] | None]":
+        """Returns what executions prepare now: shapes, or None for code for any lengths."""
+        from neurald.drivers.compiler.frontend.variants.pending_variants import PendingVariants
 
         with self._lock:
-            if self._process != os.getpid():
-                # The threads that prepared something do not exist in a forked child.
-                self._process = os.getpid()
-                self._pending.clear()
-            pending = self._pending.get(what)
-            if pending is None:
-                self._pending[what] = PendingVariant()
-                return True
-        pending.wait(options)
-        return False
-
-    def _end(self, what: tuple[Shape | None, ...] | None) -> None:
-        with self._lock:
-            self._pending.pop(what).finish()
+            if self._pending is None:
+                self._pending = PendingVariants()
+            return self._pending
 
     def _prepared(
         self, shapes: tuple[Shape | None, ...], options: ExecuteOptions
@@ -361,24 +340,13 @@ class SpecializingModel(InProcessModel):
         """Notes that a variant is not compiled yet."""
         if self._leave is None:
             return
-        with self._lock:
-            if self._at_exit is None:
-                at_exit = self._at_exit = partial(_leave_unfinished, self._unfinished, self._leave)
-                # Which keeps the constants.
-                size_bytes = sum(pool.size for pool in self._model.pools)
-                weakref.finalize(self, note_freed, at_exit, size_bytes).atexit = False
-            call_at_exit(self._at_exit)
-            self._unfinished.pop(shapes, None)
-            self._unfinished[shapes] = known
-            while len(self._unfinished) > _MAX_LEFT:
-                del self._unfinished[next(iter(self._unfinished))]
+        from neurald.drivers.compiler.frontend.variants.unfinished_variants import UnfinishedVariants
 
-    def _note_finished(self, shapes: tuple[Shape | None, ...]) -> None:
-        """Notes that a variant is compiled; the lock is held."""
-        self._unfinished.pop(shapes, None)
-        if not self._unfinished and self._at_exit is not None:
-            # It would keep the model alive.
-            call_no_more(self._at_exit)
+        with self._lock:
+            if self._unfinished is None:
+                size_bytes = sum(pool.size for pool in self._model.pools)
+                self._unfinished = UnfinishedVariants(self._leave, size_bytes)
+            self._unfinished.add(shapes, known)
 
     def give_away(self, shapes: Mapping[int, Shape]) -> PreparedWithOperands | None:
         """Returns the variant for input shapes, by operand, and drops it; None if there is none."""
@@ -408,7 +376,8 @@ class SpecializingModel(InProcessModel):
         """Compiles the model for shapes whose variant is of the first tier, and replaces it."""
         variant, uses = self._compiled(shapes, known_shapes(self._model, shapes), options)
         with self._lock:
-            self._note_finished(shapes)
+            if self._unfinished is not None:
+                self._unfinished.remove(shapes)
             if shapes in self._variants:
                 self._variants.keep(shapes, variant, uses)
 
@@ -437,7 +406,8 @@ class SpecializingModel(InProcessModel):
         positions = self._positions(known)
         while positions and len(known) == len(shapes) and len(self._opened) < _MAX_OPEN_MODELS:
             with self._lock:
-                models, count = None if None in self._pending else self._open_models, len(self._opened)
+                is_pending = self._pending is not None and None in self._pending
+                models, count = None if is_pending else self._open_models, len(self._opened)
             found = None if models is None else models.kept(count)
             if found is None:
                 return None
@@ -473,7 +443,8 @@ class SpecializingModel(InProcessModel):
             open_models = self._open_models
             if open_models is None or count >= _MAX_OPEN_MODELS or len(known) < len(shapes) or not positions:
                 return None
-            if not self._begin(None, options):
+            pending = self._preparations()
+            if not pending.begin(None, options):
                 continue
             try:
                 if count < len(self._opened):
@@ -487,7 +458,7 @@ class SpecializingModel(InProcessModel):
                     return None
                 self._opened.append((found, positions))
             finally:
-                self._end(None)
+                pending.end(None)
             if (
                 not is_known
                 and found.for_shapes(shapes) is None
@@ -532,17 +503,6 @@ def _specialized(
         found = prepared()
         if found is not None and is_known:
             found.replace_variant(shapes, variant)
-
-
-def _leave_unfinished(
-    unfinished: Mapping[tuple[Shape | None, ...], Mapping[int, Shape]],
-    leave: Callable[[Sequence[Mapping[int, Shape]]], None],
-) -> None:
-    """Leaves the shapes that were used last to another process."""
-    latest = list(unfinished.values())
-    if latest:
-        with contextlib.suppress(Error, OSError):
-            leave(latest)
 
 
 def _compiled(
