@@ -42,7 +42,7 @@ from neurald.hal.model.request import Argument, Request
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.client.connection import Connection
 from neurald.hal.rpc.client.device import connect
-from neurald.hal.rpc.server import ring_server
+from neurald.hal.rpc.server import native_executions
 from neurald.hal.rpc.server.server import DeviceServer
 from neurald.hal.rpc.transport.packet import receive_packet, rights
 from neurald.hal.rpc.transport.ring_end import RING_BYTES, RingEnd, RingSide
@@ -169,7 +169,7 @@ class RingTarget:
         self._victim = connect(str(self._server.address))
         self._prepared = self._victim.prepare_model(addition(np.ones(3)), PrepareOptions())
         # As long as an execution took less, its next ones are native code's.
-        ring_server._MAX_NATIVE_S = 1000.0  # type: ignore[misc]
+        native_executions._MAX_NATIVE_S = 1000.0  # type: ignore[misc]
         self._native = DeviceServer(CpuDevice(), Address.parse(f"unix://{self._folder.name}/n.sock"))
         self._native.start()
         self._native_peer = Peer(self._native)

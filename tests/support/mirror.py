@@ -381,6 +381,7 @@ COVERED_BY: Mapping[str, str] = {
     "hal/rpc/server/model_handler.py": "tests/hal/rpc/server/test_server.py",
     "hal/rpc/server/handler.py": "tests/hal/rpc/server/test_server.py",
     "hal/rpc/server/ring_requests.py": "tests/hal/rpc/test_ring_hostile.py",
+    "hal/rpc/server/native_executions.py": "tests/hal/rpc/server/test_native_ring.py",
     "hal/rpc/server/ring_server.py": "tests/hal/rpc/test_ring_hostile.py",
     "hal/rpc/transport/access_token.py": "tests/hal/admission/test_access.py",
     "hal/rpc/transport/channel_messages.py": "tests/hal/rpc/server/test_channel.py",

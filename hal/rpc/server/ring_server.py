@@ -45,22 +45,18 @@ from neurald.hal.execution.native_serving import (
     IDLE,
     NEEDS_INSTANCE,
     PYTHON,
-    REPORT,
-    NativeCall,
-    native_call,
 )
 from neurald.hal.memory.pool import Memory, SharedMemory
-from neurald.hal.model.types import Priority
 from neurald.hal.process.checked_thread import CheckedThread
 from neurald.hal.process.descriptors import NO_DESCRIPTORS
 from neurald.hal.process.rate_limited_logger import RateLimitedLogger
 from neurald.hal.process.time_slices import AdaptiveSlices
 from neurald.hal.rpc.server.failure_log import note_failure
-from neurald.hal.rpc.server.native_ring import NativeRing
+from neurald.hal.rpc.server.native_executions import NativeExecutions
 from neurald.hal.rpc.server.received_request import ReceivedRequest, RunCancellation
 from neurald.hal.rpc.server.ring_requests import RingRequests
 from neurald.hal.rpc.transport.packet import Packet, receive_packet, send_packet, shut_down
-from neurald.hal.rpc.transport.ring_end import RING_BYTES, STORES_IN_ORDER, WAKE, RingEnd, RingSide, Stamps
+from neurald.hal.rpc.transport.ring_end import RING_BYTES, WAKE, RingEnd, RingSide, Stamps
 from neurald.hal.rpc.transport.ring_packet import (
     ANNOUNCED,
     COMPLETION,
@@ -81,10 +77,6 @@ from neurald.hal.sync.deadline import deadline_in
 logger = logging.getLogger(__name__)
 #: Clients can break the protocol as often as they like.
 _rings: Final = RateLimitedLogger(logger)
-
-#: Native code only runs executions that use a processor for less. With longer ones, Python takes a
-#: small part of the time, and they wait in the same queue as all others.
-_MAX_NATIVE_S: Final = 0.01
 
 
 class _ClientGone(Exception):
@@ -135,7 +127,7 @@ class RingServer:
         self._process = os.getpid()
         self._last_run: tuple[ReceivedRequest, ExecuteOptions] | None = None
         self._activity: ActivitySlot
-        self._native: NativeRing | None = None
+        self._native = NativeExecutions(session, connection, admission, self._ring, self._cancellation)
         self._handle_in_session = session.add_ring(self)
 
     @classmethod
@@ -190,6 +182,7 @@ class RingServer:
 
     def _work(self) -> None:
         with self._watch.thread_slot() as self._activity:
+            self._native.activity = self._activity
             self._serve_all()
 
     def _serve_all(self) -> None:
@@ -197,13 +190,15 @@ class RingServer:
         slices = AdaptiveSlices()
         try:
             while True:
-                reason = self._serve_natively(slices)
+                reason = self._native.serve(slices)
+                if reason == GIVEN_UP:
+                    raise _ClientGone  # its session is over
                 is_left = reason in (PYTHON, NEEDS_INSTANCE) and self._ring.has_entry
                 started = time.perf_counter()
                 self._wait(spins=reason != IDLE)
                 arrived = time.perf_counter()
                 self._ring.note_wait(arrived - started)
-                if not is_left and self._native is not None and self._native.is_useful:
+                if not is_left and self._native.is_useful:
                     continue
                 self._place.take()
                 self._serve(needs_instance=reason == NEEDS_INSTANCE)
@@ -219,20 +214,6 @@ class RingServer:
         finally:
             self._place.end()
             self._end()
-
-    def _serve_natively(self, slices: AdaptiveSlices) -> int:
-        """Makes native code serve until Python is needed; returns why."""
-        native = self._native
-        if native is None or not native.is_useful:
-            return PYTHON
-        with self._admission.native_runs(self._session, native):
-            reason = REPORT
-            while reason == REPORT:
-                reason = native.serve()
-                slices.note_work(native.last_run_s)
-        if reason == GIVEN_UP:
-            raise _ClientGone  # its session is over
-        return reason
 
     def _wait(self, *, spins: bool) -> None:
         """Waits for the next submission, and reads the packets that arrive before it."""
@@ -253,8 +234,7 @@ class RingServer:
             shut_down(self._connection)  # the client may hold a descriptor of this end
             self._connection.close()
         self._session.remove_ring(self._handle_in_session)
-        if self._native is not None:
-            self._native.clear()
+        self._native.clear()
         self._sent.clear()
         self._arena = self._last_run = None
 
@@ -300,7 +280,7 @@ class RingServer:
             self._ring.note_wake(packet.data)
         elif kind == RELEASE:
             for number in self._sent.release(packet.data):
-                self._forget_native(number)
+                self._native.forget(number)
             self._forget_last()
         elif kind in (MEMORY, REQUEST):
             answer = answer_packet(None)
@@ -308,7 +288,7 @@ class RingServer:
                 if kind == MEMORY:
                     self._sent.add_memory(packet)
                 else:
-                    self._forget_native(self._sent.add_request(packet.data))
+                    self._native.forget(self._sent.add_request(packet.data))
                     self._forget_last()
             except Error as error:
                 # No variable of this frame refers to the error, which refers to the frame.
@@ -317,9 +297,9 @@ class RingServer:
         elif kind == ONGOING_REQUEST:
             number = request_number(packet.data)
             try:
-                self._forget_native(self._sent.add_request(packet.data))
+                self._native.forget(self._sent.add_request(packet.data))
             except Error as error:
-                self._forget_native(number)
+                self._native.forget(number)
                 self._sent.remove_request(number)
                 self._refused = number, error.with_traceback(None)
             self._forget_last()
@@ -360,69 +340,10 @@ class RingServer:
             self._fail(error)
             has_result = False
         if self._last_run is not None and self._last_run[0] is received:
-            self._let_native(received, registered, has_result=has_result, needs_instance=needs_instance)
-
-    def _let_native(
-        self,
-        received: ReceivedRequest,
-        registered: RegisteredModel,
-        *,
-        has_result: bool,
-        needs_instance: bool,
-    ) -> None:
-        """Lets native code run the submission that was the last one, if it can and may."""
-        number, measure, *_ = SUBMISSION.unpack_from(self._last)
-        native = self._native
-        if not has_result:
-            self._forget_native(number)
-            return
-        staged, shapes = received.staged, received.shapes
-        if (
-            not received.may_be_native
-            or measure
-            or not STORES_IN_ORDER
-            or received.processor_s > _MAX_NATIVE_S
-            or staged is None
-            or shapes is None
-            or registered.priority is not Priority.MEDIUM
-        ):
-            return
-        try:
-            with charging(registered.account):
-                if native is not None and native.may_run(number):
-                    if needs_instance:
-                        native.grow(number)
-                    return
-                call = native_call(registered.prepared_model, staged.request)
-                if call is not None:
-                    call = call.for_ring(polls=True)
-                if native is None and call is not None:
-                    native = self._native = self._new_native(call)
-        except Error:  # there is no memory for an instance, or no descriptor
-            call = None
-        if call is None or native is None:
-            received.may_be_native = False
-            self._forget_native(number)
-            return
-        outputs = staged.output_copies(received.types, shapes) if staged.arenas else ()
-        native.add(number, self._last, call, staged.input_copies, outputs, received.entry, registered)
-
-    def _new_native(self, call: NativeCall) -> NativeRing:
-        gate = self._admission.gate
-        return NativeRing(
-            call.functions,
-            self._ring,
-            self._connection,
-            self._cancellation,
-            self._activity,
-            gate,
-            gate.share_of(self._session.user),
-            self._session.share,
-        )
-
-    def _forget_native(self, number: int) -> None:
-        if self._native is not None:
-            self._native.forget(number)
+            if has_result:
+                self._native.allow(received, registered, self._last, needs_instance=needs_instance)
+            else:
+                self._native.forget(SUBMISSION.unpack_from(self._last)[0])
 
     def _admit(self, received: ReceivedRequest, registered: RegisteredModel, options: ExecuteOptions) -> bool:
         """Runs a request once the device can, and replies; returns whether it has a result.
@@ -524,7 +445,7 @@ class RingServer:
         if self._arena is None or self._arena.size < size_bytes:
             self._arena = None
             for number, each in self._sent.requests.items():
-                self._forget_native(number)
+                self._native.forget(number)
                 each.staged = None  # it uses the old arena
             self._arena = self._session.memories.new(size_bytes)
         return self._arena

@@ -28,7 +28,7 @@ from neurald.hal.process.address import Address
 from neurald.hal.records import replace
 from neurald.hal.rpc.client.device import connect
 from neurald.hal.rpc.client.rings.ring_peer import RingPeer
-from neurald.hal.rpc.server import ring_server
+from neurald.hal.rpc.server import native_executions
 from neurald.hal.rpc.server.ring_server import RingServer
 from neurald.hal.rpc.server.server import DeviceServer
 from neurald.hal.rpc.transport import ring_packet
@@ -64,7 +64,7 @@ def server(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[DeviceServer]:
     """A daemon whose rings are served by Python, or by native code after the first execution."""
-    monkeypatch.setattr(ring_server, "_MAX_NATIVE_S", 1000.0)
+    monkeypatch.setattr(native_executions, "_MAX_NATIVE_S", 1000.0)
     server = DeviceServer(request.param(), Address.parse(f"unix://{tmp_path}/d.sock"))
     server.start()
     yield server

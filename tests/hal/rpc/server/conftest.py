@@ -8,7 +8,7 @@ import pytest
 
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.hal.process.address import Address
-from neurald.hal.rpc.server import ring_server
+from neurald.hal.rpc.server import native_executions
 from neurald.hal.rpc.server.server import DeviceServer
 
 
@@ -16,7 +16,7 @@ from neurald.hal.rpc.server.server import DeviceServer
 def native_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DeviceServer]:
     """A daemon of the CPU device, in which native code may run every model."""
     # However long its first execution takes.
-    monkeypatch.setattr(ring_server, "_MAX_NATIVE_S", 1000.0)
+    monkeypatch.setattr(native_executions, "_MAX_NATIVE_S", 1000.0)
     # Tests fill all slots, however many processors the machine has.
     monkeypatch.setattr(CpuDevice, "executions_at_once", 2)
     server = DeviceServer(CpuDevice(), Address.parse(f"unix://{tmp_path}/d.sock"))

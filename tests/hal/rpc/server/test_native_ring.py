@@ -28,7 +28,7 @@ from neurald.hal.model.types import Priority
 from neurald.hal.process.address import Address
 from neurald.hal.process.processors import PROCESSORS
 from neurald.hal.rpc.client.device import RemoteDevice, connect
-from neurald.hal.rpc.server import ring_server
+from neurald.hal.rpc.server import native_executions
 from neurald.hal.rpc.server.native_ring import NativeRing
 from neurald.hal.rpc.server.server import DeviceServer
 from neurald.hal.rpc.transport.ring_end import STORES_IN_ORDER, RingEnd
@@ -266,7 +266,7 @@ def test_packets_that_are_announced_early_do_not_keep_python(
 
 
 def test_an_execution_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ring_server, "_MAX_NATIVE_S", 1000.0)
+    monkeypatch.setattr(native_executions, "_MAX_NATIVE_S", 1000.0)
     device = CpuDevice()
     server = DeviceServer(device, Address.parse(f"unix://{tmp_path}/d.sock"))
     server.start()

@@ -27,7 +27,7 @@ from neurald.hal.errors import BadData, Cancelled, DeadObject, OpFailed
 from neurald.hal.model.request import Request
 from neurald.hal.model.types import Priority
 from neurald.hal.rpc.client.device import RemoteDevice, connect
-from neurald.hal.rpc.server import ring_server
+from neurald.hal.rpc.server import native_executions
 from neurald.hal.rpc.server.native_ring import NativeRing
 from neurald.hal.rpc.server.server import DeviceServer
 from neurald.hal.rpc.transport.ring_end import STORES_IN_ORDER
@@ -120,7 +120,7 @@ def test_clients_are_charged_with_the_time_of_processors(
     server: DeviceServer, remote: RemoteDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More executions than processors wait for each other, for which nobody pays."""
-    monkeypatch.setattr(ring_server, "_MAX_NATIVE_S", 1000.0)
+    monkeypatch.setattr(native_executions, "_MAX_NATIVE_S", 1000.0)
     gate, count = server.handler.admission.gate, 3 * (os.cpu_count() or 1)
     gate._number("LIMIT").value = count
     # One takes longer than threads may run before others of the processor have their turn.
