@@ -54,9 +54,10 @@ class QuantizedMicroKernel:
         tiles = estimate(plan.row_tiles * plan.block)
         most = max(plan.unrolled, tiles // plan.vectors)
         self._period = next(each for each in range(most, 0, -1) if plan.run_steps % each == 0)
-        # A panel for a single tile is streamed from memory anyway.
-        limit = _MAX_NEAR_BYTES if plan.spills_accumulators else _MAX_RESIDENT_BYTES
-        is_prefetched = is_streamed or (tiles > 1 and plan.panels * self._panel_bytes > limit)
+        # A panel for a single tile of few positions is read as fast as memory allows anyway.
+        has_many = plan.spills_accumulators
+        is_large = plan.panels * self._panel_bytes > (_MAX_NEAR_BYTES if has_many else _MAX_RESIDENT_BYTES)
+        is_prefetched = is_streamed or (is_large and (tiles > 1 or has_many))
         self._prefetched_bytes = -(-plan.step_bytes * self._period // tiles) if is_prefetched else 0
         row_step = self._product.rows.stride * plan.layout.row_bytes
         column_step = self._product.columns.stride * plan.layout.pixel_bytes
