@@ -9,7 +9,7 @@ from msgspec import Struct
 from neurald.drivers.compiler.ir.algorithm import Algorithm, Scatter
 from neurald.drivers.compiler.ir.complex_numbers import is_complex
 from neurald.drivers.compiler.ir.expression import Axis, Expression, axis, load
-from neurald.drivers.compiler.ir.extents.extent import has_extents, highest, surely_lowest
+from neurald.drivers.compiler.ir.extents.extent import has_extents, highest, is_one, surely_lowest
 from neurald.drivers.compiler.ir.graph import (
     MAX_PADDINGS,
     Compute,
@@ -381,7 +381,8 @@ def broadcast(value: Value, indices: Sequence[Expression]) -> Expression:
     return load(
         value,
         tuple(
-            index * 0 if length == 1 else index for index, length in zip(trailing, value.shape, strict=True)
+            index * 0 if is_one(length) else index
+            for index, length in zip(trailing, value.shape, strict=True)
         ),
     )
 

@@ -28,6 +28,7 @@ from neurald.drivers.compiler.ir.extents.extent import (
     is_multiple,
     is_one,
     is_rising,
+    is_surely_equal,
     is_zero,
     least,
     most,
@@ -135,7 +136,7 @@ def _floor_divide(value: Expression, divisor: Expression) -> Expression:
         corners = [value.low, value.high, -value.low, -value.high]
         return apply(Op.FLOOR_DIVIDE, value, divisor, low=min(corners), high=max(corners))
     n = divisor.low
-    if value.low // n == value.high // n:
+    if is_surely_equal(value.low // n, value.high // n):
         return index(value.low // n)
     if is_one(n):
         return value
@@ -195,7 +196,7 @@ def _modulo(value: Expression, divisor: Expression) -> Expression:
         bound = max(abs(divisor.low), abs(divisor.high))
         return apply(Op.MODULO, value, divisor, low=-bound, high=bound)
     n = divisor.low
-    if value.low // n == value.high // n:
+    if is_surely_equal(value.low // n, value.high // n):
         return value - value.low // n * n
     if isinstance(value, Apply) and value.op is Op.MODULO:
         whole, inner_divisor = value.arguments

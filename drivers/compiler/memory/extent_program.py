@@ -5,7 +5,7 @@ before they are used.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 import msgspec
 
@@ -94,6 +94,25 @@ class ExtentProgram(msgspec.Struct, frozen=True, array_like=True):
                 atoms.append(dividend // divisor if division.kind == QUOTIENT else dividend % divisor)
         return {number: total(value, atoms) for number, value in wanted}
 
+    def permits(self, lengths: Sequence[int | None]) -> bool:
+        """Returns True unless a guard does not hold whatever the unknown lengths are.
+
+        Args:
+            lengths: the lengths of the open dimensions; None for those that are not known yet.
+        """
+        atoms = list(lengths)
+        for division in self.divisions:
+            dividend, divisor = (_known_total(each, atoms) for each in (division.dividend, division.divisor))
+            if dividend is None or divisor is None or divisor <= 0:
+                atoms.append(None)
+            else:
+                atoms.append(dividend // divisor if division.kind == QUOTIENT else dividend % divisor)
+        for guard in self.guards:
+            value = _known_total(guard.value, atoms)
+            if value is not None and (value < 0 if guard.relation == NEGATIVE else value == 0) != guard.holds:
+                return False
+        return True
+
     def check(self) -> None:
         """Raises BadData unless every sum refers to atoms before it, and is small."""
         if len(self.bounds) + len(self.divisions) > _MAX_ATOMS:
@@ -123,6 +142,13 @@ def total(value: Sum, atoms: Sequence[int]) -> int:
             factor *= atoms[number]
         found += factor
     return found
+
+
+def _known_total(value: Sum, atoms: Sequence[int | None]) -> int | None:
+    """Returns a sum for these atoms; None if one of those that it has is not known."""
+    if any(atoms[number] is None for _, numbers in value for number in numbers):
+        return None
+    return total(value, cast("Sequence[int]", atoms))
 
 
 def _range(value: Sum, atoms: Sequence[tuple[int, int]]) -> tuple[int, int]:

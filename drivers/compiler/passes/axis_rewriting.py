@@ -49,8 +49,8 @@ def simplify_axes(kernel: Kernel) -> Kernel:
 
 def _remove_unit_axes(kernel: Kernel) -> Kernel:
     """Removes axes of length 1, but keeps at least one axis."""
-    kept = [each for each in kernel.axes if each.extent != 1]
-    where: dict[Expression, Expression] = {each: index(0) for each in kernel.axes if each.extent == 1}
+    kept = [each for each in kernel.axes if not is_one(each.extent)]
+    where: dict[Expression, Expression] = {each: index(0) for each in kernel.axes if is_one(each.extent)}
     return rewrite_kernel(kernel, where.get, kept or [axis(1, "i")])
 
 

@@ -75,6 +75,11 @@ class OpenExecutable(OpenStep, frozen=True, array_like=True, kw_only=True):
         known = self.input_shapes(lengths)
         if any(shape is None or tuple(shape) != each for shape, each in zip(shapes, known, strict=True)):
             return None
+        if self.sizings and not self.program.permits(
+            [length if places else None for length, places in zip(lengths, self.symbols, strict=True)]
+        ):
+            # Other code can be valid for these lengths from the start.
+            return None
         return tuple(lengths)
 
     def input_shapes(self, lengths: Sequence[int]) -> list[tuple[int, ...]]:

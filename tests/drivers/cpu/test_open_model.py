@@ -306,6 +306,13 @@ def quantized_rows() -> nd.Model:
     return net.finish(net.add(Op.BATCH_MATMUL, [left, right, no, yes], (3, 0, 24), INT8, 4.0, -5))
 
 
+def sums_over_open_rows() -> nd.Model:
+    net = Net()
+    left, right = net.input((5, 0)), net.input((3, 0))
+    no, yes = net.number(0, nd.OperandType.BOOL), net.number(1, nd.OperandType.BOOL)
+    return net.finish(net.add(Op.BATCH_MATMUL, [left, right, no, yes], (5, 3)))
+
+
 def reshaped() -> nd.Model:
     net = Net()
     flat = net.add(Op.RESHAPE, [net.input((0, 4, 6)), net.constant([-1, 24], INT32)], (0, 24))
@@ -336,6 +343,27 @@ def filled_like_its_input() -> nd.Model:
     shape = net.add(Op.TFLITE_SHAPE, [source], (2,), INT32)
     ones = net.add(Op.FILL, [shape, net.number(3, nd.OperandType.FLOAT32)], (0, 5))
     return net.finish(net.add(Op.ADD, [source, ones, net.number(0)], (0, 5)))
+
+
+def padded_to_blocks() -> nd.Model:
+    """The rows are padded to a multiple of 8, by as many as their number lacks."""
+    net = Net()
+    source, no = net.input((0, 4)), net.number(0)
+    eight, zeros = net.constant([8], INT32), net.constant([0, 0, 0], INT32)
+    shape = net.add(Op.TFLITE_SHAPE, [source], (2,), INT32)
+    rows = net.add(Op.TFLITE_SLICE, [shape, net.constant([0], INT32), net.constant([1], INT32)], (1,), INT32)
+    rest = net.add(Op.TFLITE_FLOOR_MOD, [rows, eight], (1,), INT32)
+    missing = net.add(Op.TFLITE_SUB, [eight, rest, no], (1,), INT32)
+    added = net.add(Op.TFLITE_FLOOR_MOD, [missing, eight], (1,), INT32)
+    # What is the smaller or larger number for all lengths is still a length.
+    added = net.add(Op.TFLITE_MINIMUM, [added, net.constant([7], INT32)], (1,), INT32)
+    added = net.add(Op.TFLITE_MAXIMUM, [added, net.constant([0], INT32)], (1,), INT32)
+    flat = net.add(Op.TFLITE_CONCATENATION, [net.constant([0], INT32), added, zeros, no], (5,), INT32)
+    flat = net.add(Op.TFLITE_SLICE, [flat, net.constant([0], INT32), net.constant([4], INT32)], (4,), INT32)
+    paddings = net.add(Op.TFLITE_RESHAPE, [flat, net.constant([2, 2], INT32)], (2, 2), INT32)
+    whole = net.add(Op.TFLITE_PAD, [source, paddings], (0, 4))
+    blocks = net.add(Op.TFLITE_RESHAPE, [whole, net.constant([-1, 8, 4], INT32)], (0, 8, 4))
+    return net.finish(net.add(Op.TANH, [blocks], (0, 8, 4)))
 
 
 def sliced() -> nd.Model:
@@ -374,9 +402,11 @@ MODELS: Mapping[str, Callable[[], nd.Model]] = {
         attention_of_open_batches_and_sequences,
         quantized_matrices,
         quantized_rows,
+        sums_over_open_rows,
         reshaped,
         reshaped_by_its_shape,
         filled_like_its_input,
+        padded_to_blocks,
         sliced,
     )
 }
@@ -400,6 +430,7 @@ LABELS = {
     # Bytes, or 16-bit integers if the target does not multiply bytes.
     "quantized_matrices": "int",
     "quantized_rows": "int",
+    "sums_over_open_rows": "terms at once",
 }
 
 

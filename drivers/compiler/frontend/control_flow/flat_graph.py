@@ -4,7 +4,7 @@ Operands of the main graph keep their indices. Operands of other graphs get new 
 their graph is inlined.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -159,6 +159,8 @@ class FlatGraph:
         self.element_symbols: dict[Sum, tuple[Region, Any]] = {}
         #: What counts the rows by an operand, with the region that computes it.
         self.counts: dict[int, tuple[Region, int]] = {}
+        #: The variables that store operands of lengths, with the region that does so.
+        self.stored_lengths: dict[int, tuple[Region, int]] = {}
         self.constants: dict[tuple[int, int], int] = {}
         self.regions = [Region([])]
         for operand in model.main.operands:
@@ -306,6 +308,7 @@ class FlatGraph:
         """
         operands, operations = len(self.operands), len(self.operations)
         symbols, counts, scope = dict(self.element_symbols), dict(self.counts), self.known_scope
+        stored = dict(self.stored_lengths)
         decisions = None if scope is None else scope.decisions()
         ends = [(region, len(region.items), _last_length(region)) for region in self.regions]
 
@@ -322,6 +325,7 @@ class FlatGraph:
                 ):
                     table.pop(index, None)
             self.element_symbols, self.counts = dict(symbols), dict(counts)
+            self.stored_lengths = dict(stored)
             if self.known_scope is not None:
                 self.known_scope.undo(decisions)
             while self.constants and next(reversed(self.constants.values())) >= operands:
@@ -396,7 +400,15 @@ class FlatGraph:
             return level
         shapes = [self.shapes.get(index, ()) for index in (*operation.inputs, *operation.outputs)]
         lengths = (length for shape in shapes for length in shape)
-        lowest = max(lowest, *(self.symbol_levels.get(each, 0) for each in symbols_of(lengths)), 0)
+        return self.outermost_level(max(lowest, self.symbol_level(lengths)))
+
+    def symbol_level(self, lengths: Iterable[object]) -> int:
+        """Returns the number of the innermost region that sets a symbol of lengths."""
+        return max((self.symbol_levels.get(each, 0) for each in symbols_of(lengths)), default=0)
+
+    def outermost_level(self, lowest: int) -> int:
+        """Returns the number of the outermost region, not before `lowest`, between which are loops."""
+        level = len(self.regions) - 1
         while level > lowest and self.regions[level].repeats:
             level -= 1
         return level

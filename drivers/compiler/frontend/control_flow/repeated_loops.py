@@ -61,7 +61,7 @@ class RepeatedLoops:
 
         Args:
             graphs: the numbers of its condition and its body.
-            inputs: its first values.
+            inputs: its first values; lengths need no memory.
             origin: see `InlinesGraphs.inline`.
             opens: whether shapes may change, which become lengths then.
 
@@ -83,22 +83,27 @@ class RepeatedLoops:
             with self._flat.attempt() as undo:
                 attempts += 1
                 symbols = lengths.symbols()
+                # Lengths that do not change stay lengths in the loop, too.
+                first = [
+                    self._operands.stored(index) if n in changing else index for n, index in enumerate(inputs)
+                ]
                 values = [
                     self._flat.loop_variable(index, lengths.shape(n, self._flat.shape(index), symbols))
                     if n in changing
                     else index
-                    for n, index in enumerate(inputs)
+                    for n, index in enumerate(first)
                 ]
                 copies: list[Copy | LengthUpdate] = [
-                    Copy(target=values[n], source=inputs[n]) for n in sorted(changing)
+                    Copy(target=values[n], source=first[n]) for n in sorted(changing)
                 ]
                 try:
                     with self._flat.region(repeats=True) as condition:
                         (test,) = self._inliner.inline(condition_graph, values, origin)
                     with self._flat.region(repeats=True) as body:
+                        returned = self._inliner.inline(body_graph, values, origin)
                         results = [
-                            self._operands.stored(each)
-                            for each in self._inliner.inline(body_graph, values, origin)
+                            each if each == values[n] else self._operands.stored(each)
+                            for n, each in enumerate(returned)
                         ]
                 except BadData:
                     # Values that are taken as constants need not be ones.
@@ -120,9 +125,9 @@ class RepeatedLoops:
                     continue
                 break
         require_bool(self._flat, test)
-        first = lengths.update(inputs, symbols)
-        if first.lengths:
-            copies = [first, *copies]
+        before = lengths.update(first, symbols)
+        if before.lengths:
+            copies = [before, *copies]
         updates = tuple(
             Copy(target=values[n], source=results[n]) for n in sorted(changing) if results[n] != values[n]
         )

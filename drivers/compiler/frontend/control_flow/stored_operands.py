@@ -78,13 +78,21 @@ class StoredOperands:
         return False
 
     def stored(self, index: int) -> int:
-        """Returns an operand that has memory: one whose elements are lengths gets it here."""
+        """Returns an operand that has memory: one whose elements are lengths gets it.
+
+        It gets it outside of the loops in which none of these lengths changes.
+        """
         index = self.realized(index)
         if index not in self._flat.extents:
             return index
-        variable, values = self._flat.variable(index), self._flat.extents[index]
-        update = LengthUpdate(stores=((variable, tuple(values.reshape(-1).tolist())),))
-        self._flat.regions[-1].items.append(update)
+        known = self._flat.stored_lengths.get(index)
+        if known is not None and any(known[0] is each for each in self._flat.regions):
+            return known[1]
+        variable, values = self._flat.variable(index), self._flat.extents[index].reshape(-1).tolist()
+        level = self._flat.outermost_level(self._flat.symbol_level(values))
+        region, self._flat.levels[variable] = self._flat.regions[level], level
+        region.items.append(LengthUpdate(stores=((variable, tuple(values)),)))
+        self._flat.stored_lengths[index] = region, variable
         return variable
 
     def realized(self, index: int) -> int:

@@ -287,8 +287,7 @@ class _Structurer:
     def _repeated_once(self, call: Call, inputs: Sequence[int], origin: int, *, opens: bool) -> Sequence[int]:
         graphs = call.graph_index("condition"), call.graph_index("body")
         with self._flat.attempt():
-            stored = [self._operands.stored(each) for each in inputs]
-            return self._repeated.add(graphs, stored, origin, opens=opens)
+            return self._repeated.add(graphs, inputs, origin, opens=opens)
 
     def _over_sequence(self, operation: Operation, call: Call, origin: int) -> Sequence[int] | None:
         """Adds loops for an operation over a long sequence, and returns its results, or None."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from neurald.drivers.compiler.ir.extents.extent import Extent
+from neurald.drivers.compiler.ir.extents.extent import Extent, highest, surely_lowest
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FusedActivation
 from neurald.hal.operations import DEFINITIONS
@@ -50,6 +50,14 @@ _ARITHMETIC: Mapping[OperationType, Callable[[Any, Any], Any]] = {
     _T.MUL: operator.mul,
     _T.TFLITE_MUL: operator.mul,
     _T.TFLITE_FLOOR_DIV: operator.floordiv,
+    _T.TFLITE_FLOOR_MOD: operator.mod,
+}
+#: Operations that choose one of two numbers, and whether it is the smaller one.
+_EXTREMES: Mapping[OperationType, bool] = {
+    _T.MINIMUM: True,
+    _T.TFLITE_MINIMUM: True,
+    _T.MAXIMUM: False,
+    _T.TFLITE_MAXIMUM: False,
 }
 _CASTS = frozenset((_T.CAST, _T.TFLITE_CAST))
 #: Largest result: such arrays are shapes, and their parts.
@@ -88,7 +96,12 @@ def lengths_of(call: Call, value: Callable[[int], Array | None]) -> Sequence[Arr
         "activation" not in call.binding.inputs or call.activation is FusedActivation.NONE
     ):
         combine = np.frompyfunc(_ARITHMETIC[kind], 2, 1)
-        results = (combine(*(np.asarray(call.array(name), object) for name in ("input1", "input2"))),)
+        results = (combine(*_pair(call)),)
+    elif kind in _EXTREMES:
+        chosen = np.frompyfunc(_smaller if _EXTREMES[kind] else _larger, 2, 1)(*_pair(call))
+        if any(each is None for each in np.asarray(chosen, object).flat):
+            return None
+        results = (chosen,)
     elif kind in _CASTS and call.operand("output").type.dtype.kind in "iu":
         results = (call.array("input"),)
     elif kind is _T.TFLITE_REDUCE_PROD:
@@ -99,6 +112,26 @@ def lengths_of(call: Call, value: Callable[[int], Array | None]) -> Sequence[Arr
         return None
     arrays = tuple(each if isinstance(each, np.ndarray) else as_objects(each) for each in results)
     return arrays if all(each.size <= _MAX_ELEMENTS for each in arrays) else None
+
+
+def _pair(call: Call) -> tuple[Array, Array]:
+    """Returns the two inputs of an operation as arrays of objects."""
+    first, second = (np.asarray(call.array(name), object) for name in ("input1", "input2"))
+    return first, second
+
+
+def _smaller(one: Any, other: Any) -> Any:
+    """Returns the smaller of two numbers; None if that differs from size to size."""
+    difference = one - other
+    if highest(difference) <= 0:
+        return one
+    return other if surely_lowest(difference) >= 0 else None
+
+
+def _larger(one: Any, other: Any) -> Any:
+    """Returns the larger of two numbers; None if that differs from size to size."""
+    smaller = _smaller(one, other)
+    return None if smaller is None else other if smaller is one else one
 
 
 def _arguments(call: Call) -> list[int]:

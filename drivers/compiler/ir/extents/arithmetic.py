@@ -57,6 +57,10 @@ def quotient(scope: "TermScope", dividend: Any, divisor: Any) -> Any:
     whole, rest = divided(scope, dividend, divisor)
     if _is_below(rest, divisor):
         return whole
+    multiples, other = _without_remainders(rest, divisor)
+    if len(terms_of(other)) < len(terms_of(rest)):
+        # Terms cancel, as in a padded length. Others have closer bounds with the remainder.
+        return whole + multiples + quotient(scope, other, divisor)
     assert isinstance(rest, Polynomial) or isinstance(divisor, Polynomial)  # noqa: S101 - else it is below
     if all(
         factor < 0
@@ -102,6 +106,9 @@ def remainder(scope: "TermScope", dividend: Any, divisor: Any) -> Any:
     for found in (rest, rest + divisor):
         if _is_below(found, divisor):
             return found
+    _, other = _without_remainders(rest, divisor)
+    if other is not rest:
+        return remainder(scope, other, divisor)
     variable = [factor for product, factor in terms_of(rest).items() if product]
     if variable and max(variable) < 0 and not isinstance(divisor, Polynomial):
         # -x % n equals n - 1 - (x + n - 1) % n, so that remainders of both signs cancel.
@@ -143,6 +150,24 @@ def _is_below(rest: Any, divisor: Any) -> bool:
     distance = divisor - rest
     least = distance.range()[0] if isinstance(distance, Polynomial) else distance
     return bool(low >= 0 and least > 0)
+
+
+def _without_remainders(rest: Any, divisor: Any) -> tuple[Any, Any]:
+    """Returns (whole, rest) with the old rest = whole × divisor + (new rest).
+
+    In the new rest, f × (x % n) is f × x wherever f × n is a multiple of the divisor.
+    """
+    whole: Any = 0
+    if isinstance(divisor, Polynomial):
+        return whole, rest
+    for product, factor in terms_of(rest).items():
+        if len(product) == 1 and product[0].kind is AtomKind.REMAINDER:
+            (atom,) = product
+            if not isinstance(atom.divisor, Polynomial) and factor * atom.divisor % divisor == 0:
+                multiple = atom.dividend // atom.divisor
+                whole = whole - factor * atom.divisor // divisor * multiple
+                rest = rest - factor * (atom.dividend % atom.divisor - atom.dividend)
+    return whole, rest
 
 
 def _reduced(scope: "TermScope", rest: Any, divisor: Any) -> tuple[Any, Any, int, int]:

@@ -214,6 +214,11 @@ def is_always_at_least(number: int, least: int) -> bool:
     return surely_lowest(number) >= least if may_change(number) else number >= least
 
 
+def is_surely_equal(one: int, other: int) -> bool:
+    """Returns True if two numbers are equal for all sizes. Guards nothing."""
+    return _range_of_difference(one, other) == (0, 0)
+
+
 def may_be_zero(length: int) -> bool:
     """Returns True if a length is 0 for some sizes, whatever is assumed. Guards nothing."""
     return surely_lowest(length) <= 0 if isinstance(length, Extent) else length == 0

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 from neurald.drivers.compiler.ir.expression import Constant, Expression, Load, index
-from neurald.drivers.compiler.ir.extents.extent import Extent, integer, same_length
+from neurald.drivers.compiler.ir.extents.extent import Extent, integer, is_one, same_length
 from neurald.drivers.compiler.ir.graph import linearize, strides
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.traversal import substitute
@@ -127,7 +127,7 @@ def concat_parts(kernel: Kernel) -> tuple[ConcatPart, ...]:
     if kernel.contraction is not None or kernel.requirements:
         return ()
     # Axes of length 1 are replaced by their only index, so that equal expressions compare equal.
-    ones: dict[Expression, Expression] = {axis: index(0) for axis in kernel.axes if axis.extent == 1}
+    ones: dict[Expression, Expression] = {axis: index(0) for axis in kernel.axes if is_one(axis.extent)}
     offset = substitute(linearize(kernel.axes, kernel.shape), ones)
     parts: list[ConcatPart] = []
     guards: list[Expression] = []

@@ -8,13 +8,14 @@ import math
 from collections.abc import Sequence
 from typing import Protocol
 
+from neurald.drivers.compiler.ir.extents.extent import Extent, estimate, is_zero
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import epilogue, parameter_names, pointer_names
 from neurald.drivers.cpu.emit import vector_memory
 from neurald.drivers.cpu.emit.instructions import Instructions
-from neurald.drivers.cpu.emit.vector import Vector
+from neurald.drivers.cpu.emit.vector import Vector, first_lanes
 from neurald.drivers.cpu.kernels.common.addressing import address, multiple, total
 from neurald.drivers.cpu.kernels.common.flattened import flattened
 from neurald.drivers.cpu.kernels.common.function import arguments_with, cost_ns, function_text
@@ -73,7 +74,7 @@ class FloatDotOperands:
 
     Args:
         target: the target of the code.
-        terms: number of terms per sum.
+        terms: number of terms per sum, which may be an extent.
     """
 
     element = "float"
@@ -87,10 +88,9 @@ class FloatDotOperands:
     def inputs(self, code: Instructions, pointer: str, first: str, count: int) -> str:
         """See `DotOperands`. Missing terms are loaded as 0, because inputs may be infinite."""
         v = Vector(code, self._target, self.lanes)
-        if count >= self.terms:
+        if not isinstance(count, Extent) and count >= self.terms:
             return vector_memory.load(v, self.element, pointer, first)
-        mask = v.numbers("i1", [lane < count for lane in range(self.lanes)])
-        return vector_memory.masked_load(v, self.element, pointer, first, mask)
+        return vector_memory.masked_load(v, self.element, pointer, first, first_lanes(v, count))
 
     def weights(self, code: Instructions, pointer: str, first: str, count: int) -> str:
         """See `DotOperands`."""
@@ -212,8 +212,8 @@ def _sums(
     """Returns a vector of sums for each channel; see `DotOperands`."""
     weights, channels = read
     v, count = Vector(code, target, factors.lanes), len(channels)
-    steps = -(-terms // factors.terms)
-    copies = max(1, min(_ACCUMULATORS_IN_FLIGHT // count, steps))
+    steps, is_open = -(-terms // factors.terms), isinstance(terms, Extent)
+    copies = max(1, min(_ACCUMULATORS_IN_FLIGHT // count, estimate(steps)))
     rows = [address(code, weights, str(channel * factors.row_bytes)) for channel in channels]
 
     def add(sums: Sequence[str], first: str, left: int) -> list[str]:
@@ -226,9 +226,10 @@ def _sums(
     sums = [[v.number(factors.element, 0)] * count for _ in range(copies)]
     # The last terms may not fill a vector.
     whole = terms // factors.terms // copies * copies
-    if whole > copies:
+    if is_open or whole > copies:
         carried = [(v.type(factors.element), each) for copy in sums for each in copy]
-        with code.loop("0", str(whole * factors.terms), carried, step=copies * factors.terms) as loop:
+        end = str(whole * factors.terms)
+        with code.loop("0", end, carried, step=copies * factors.terms, may_be_empty=is_open) as loop:
             loop.results = [
                 each
                 for copy in range(copies)
@@ -241,9 +242,24 @@ def _sums(
         sums = [loop.results[copy * count : (copy + 1) * count] for copy in range(copies)]
     else:
         whole = 0
-    for step in range(whole, steps):
-        first = step * factors.terms
-        sums[step % copies] = add(sums[step % copies], str(first), terms - first)
+    if is_open:
+        # The rest of the whole vectors, and then of the terms.
+        last, carried = (
+            terms // factors.terms * factors.terms,
+            [(v.type(factors.element), x) for x in sums[0]],
+        )
+        if copies > 1:
+            with code.loop(
+                str(whole * factors.terms), str(last), carried, step=factors.terms, may_be_empty=True
+            ) as loop:
+                loop.results = add(loop.carried, loop.index, factors.terms)
+            sums[0] = loop.results
+        if not is_zero(terms - last):
+            sums[0] = add(sums[0], str(last), terms - last)
+    else:
+        for step in range(whole, steps):
+            first = step * factors.terms
+            sums[step % copies] = add(sums[step % copies], str(first), terms - first)
     addition = "fadd" if factors.element == "float" else "add"
     while len(sums) > 1:
         half = -(-len(sums) // 2)

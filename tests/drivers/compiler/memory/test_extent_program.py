@@ -48,3 +48,20 @@ def test_hostile_programs_are_refused(change: dict[str, Any]) -> None:
     program.check()
     with pytest.raises(BadData):
         msgspec.structs.replace(program, **change).check()
+
+
+def test_guards_on_lengths_that_are_known() -> None:
+    """Those that need another length say nothing, nor do those with a divisor that is not positive."""
+    scope = ExtentScope([37, 41])
+    one, other = scope.symbols
+    builder = ProgramBuilder(scope)
+    assert one * one // 3 >= 12
+    assert (one - 4) * 5 // (one * one - 9) >= 0
+    assert not one * other == 12
+    program = builder.result()
+    assert program.permits((7, 9))
+    assert program.permits((7, None))
+    assert not program.permits((5, 9))
+    assert not program.permits((5, None))
+    assert not program.permits((2, 6))
+    assert program.permits((None, 6))

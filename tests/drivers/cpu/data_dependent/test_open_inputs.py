@@ -10,7 +10,7 @@ from support.cpu.growing_lists import (
     rows,
     turns,
 )
-from support.models.control_flow import ADD, BOOL, INT, Graph
+from support.models.control_flow import ADD, BOOL, FLOAT, INT, Graph
 from support.tflite.builder import TfliteModel
 
 import neurald as nd
@@ -19,6 +19,7 @@ from neurald.drivers.cpu.device import CpuDevice, process_settings
 from neurald.drivers.cpu.loading import ArtifactLoader
 from neurald.drivers.cpu.open_artifact import read_open_artifact
 from neurald.drivers.cpu.preparation import Preparation
+from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.drivers.cpu.target.target import host_target
 
 
@@ -130,6 +131,53 @@ def test_turns_that_follow_from_a_decided_length() -> None:
         number_of_turns, result = compilation.run(np.zeros(length, np.float32))
         assert number_of_turns == count
         np.testing.assert_array_equal(result, np.full(length, count))
+
+
+def test_lengths_that_a_loop_passes_on() -> None:
+    """They are the lengths of its values, so that operations on both fit together."""
+    condition, body, graph = Graph(), Graph(), Graph()
+    kinds = [(INT, (1,)), (FLOAT, (0,)), (INT, (1,))]
+    turn, value, count = (condition.value(*kind) for kind in kinds)
+    holds = condition.value(BOOL, (1,))
+    condition.builder.add_operation(Op.LESS, [turn, condition.constant([4], INT)], [holds])
+    given = [body.value(*kind) for kind in kinds]
+    flag, ends = body.builder.add_operand(nd.OperandType.BOOL), [body.value(INT, ()) for _ in range(3)]
+    body.builder.set_operand_value(flag, value=False)
+    first, step = (body.constant([each], INT) for each in (0, 1))
+    for each, end in zip((first, given[2], step), ends, strict=True):
+        body.builder.add_operation(Op.TFLITE_REDUCE_PROD, [each, body.constant([0], INT), flag], [end])
+    numbers, floats = body.value(INT, (0,)), body.value(FLOAT, (0,))
+    body.builder.add_operation(Op.TFLITE_RANGE, ends, [numbers])
+    body.builder.add_operation(Op.CAST, [numbers], [floats])
+    doubled = body.binary(ADD, floats, floats, body.value(FLOAT, (0,)))
+    results = [
+        body.binary(ADD, given[0], body.constant([1], INT), body.value(INT, (1,))),
+        body.binary(ADD, given[1], doubled, body.value(FLOAT, (0,))),
+        body.value(INT, (1,)),
+    ]
+    # Inlining removes it. A graph that is built here returns no input.
+    body.builder.add_operation(Op.RESHAPE, [given[2], body.constant([1], INT)], [results[2]])
+    graphs = [
+        graph.model(each)
+        for each in (condition.finish([turn, value, count], [holds]), body.finish(given, results))
+    ]
+    source, length = graph.value(shape=(0,)), graph.value(INT, (1,))
+    graph.builder.add_operation(Op.TFLITE_SHAPE, [source], [length])
+    outputs = [graph.value(*kind) for kind in kinds]
+    graph.builder.add_operation(Op.WHILE, [*graphs, graph.constant([0], INT), source, length], outputs)
+    model = graph.finish([source], outputs)
+    opened = Preparation(host_target(process_settings()), 1, keeps_artifact=True).open(
+        model, {model.main.inputs[0]: (67,)}
+    )
+    assert opened is not None
+    for count in (2, 3, 16, 17, 1000):
+        sized = opened.for_shapes([(count,)])
+        assert sized is not None
+        variant = sized.prepared
+        assert isinstance(variant, CpuPreparedModel)
+        turns_, found, passed = variant.native.run_arrays([np.ones(count, np.float32)])
+        np.testing.assert_array_equal(found, 1 + 8 * np.arange(count))
+        assert (turns_, passed) == (4, count)
 
 
 @pytest.mark.parametrize("shape", [(4, 3, 5), (40, 30, 50), (1, 0, 7)])

@@ -319,6 +319,16 @@ def test_nested_quotients_become_one() -> None:
     assert is_zero(size - size * 1)
 
 
+def test_a_length_padded_to_a_multiple_is_one() -> None:
+    """As images and sequences are that a model divides into blocks."""
+    (size,) = ExtentScope((67,)).symbols
+    for padding in ((8 - size % 8) % 8, -size % 8):
+        assert is_multiple(size + padding, 8)
+        assert (size + padding) * 24 // 192 is (size + 7) // 8
+        assert (lowest(padding), highest(padding)) == (0, 7)
+    assert not size.scope.guards
+
+
 @pytest.mark.parametrize("least", [2, 8, 9, 12])
 def test_an_assumption_does_not_decide_which_elements_exist(least: int) -> None:
     scope = ExtentScope(())
