@@ -24,7 +24,7 @@ from neurald.drivers.compiler.ir.expression import (
     load,
     sum_of,
 )
-from neurald.drivers.compiler.ir.extents.extent import Extent, same_length
+from neurald.drivers.compiler.ir.extents.extent import Extent, highest, same_length
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Shape, Value
@@ -391,7 +391,8 @@ def strides(shape: Shape) -> tuple[int, ...]:
 def delinearize(offset: Expression, shape: Shape) -> tuple[Expression, ...]:
     """Returns the index of the element at a row-major offset."""
     return tuple(
-        (offset // stride) % length if stride * length else index(0)
+        # An axis that has at most one element has no other index.
+        (offset // stride) % length if stride * length and highest(length) > 1 else index(0)
         for stride, length in zip(strides(shape), shape, strict=True)
     )
 

@@ -122,8 +122,8 @@ class FlatGraph:
         parts: slices with lengths that depend on data, which are only computed where they are read.
         levels, symbol_levels: the number of the region, from the outermost, that computes an
             operand, or sets a symbol.
-        element_symbols: the symbols for sums of elements of operands, with the region that sets
-            them.
+        element_symbols: the symbols for sums of elements of operands, and for the keys of extents,
+            with the region that sets them.
         constants: the operands of constants of inlined graphs.
         regions: the current region and those around it, from the outermost.
     """
@@ -155,8 +155,7 @@ class FlatGraph:
             scope.ignores_empty = True
         #: The elements of operands that are lengths.
         self.extents: dict[int, Array] = {}
-        #: The symbols for elements of operands, with the region that sets them.
-        self.element_symbols: dict[Sum, tuple[Region, Any]] = {}
+        self.element_symbols: dict[Sum | str, tuple[Region, Any]] = {}
         #: What counts the rows by an operand, with the region that computes it.
         self.counts: dict[int, tuple[Region, int]] = {}
         #: The variables that store operands of lengths, with the region that does so.
@@ -407,7 +406,7 @@ class FlatGraph:
         return max((self.symbol_levels.get(each, 0) for each in symbols_of(lengths)), default=0)
 
     def outermost_level(self, lowest: int) -> int:
-        """Returns the number of the outermost region, not before `lowest`, between which are loops."""
+        """Returns the number of the region that need not repeat, `lowest` or an inner one."""
         level = len(self.regions) - 1
         while level > lowest and self.regions[level].repeats:
             level -= 1

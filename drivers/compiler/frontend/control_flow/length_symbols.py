@@ -15,7 +15,13 @@ from neurald.drivers.compiler.frontend.control_flow.structured_model import (
     NewLength,
 )
 from neurald.drivers.compiler.frontend.lengths.symbolic_integers import Sum
-from neurald.drivers.compiler.ir.extents.extent import MAX_LENGTH, MIN_LENGTH, Extent, number_of
+from neurald.drivers.compiler.ir.extents.extent import (
+    MAX_LENGTH,
+    MIN_LENGTH,
+    Extent,
+    number_of,
+    symbols_of,
+)
 from neurald.hal.errors import BadData
 
 #: Lengths for which code is generated: those of a loop's values are at least the first one of
@@ -34,6 +40,8 @@ class LengthSymbols:
     def __init__(self, flat: FlatGraph) -> None:
         self._flat = flat
         self._hint, self._data_hint = _HINTS[0], _DATA_HINTS[0]
+        #: The numbers of those that follow from data.
+        self._data: set[int] = set()
 
     def shorten(self) -> bool:
         """Takes values of loops as shorter from now on; returns False if they are the shortest."""
@@ -74,7 +82,18 @@ class LengthSymbols:
         hint = next(each for each in candidates if each == MIN_LENGTH or each not in used)
         symbol = self._flat.scope.add_symbol(hint, 0)
         self._flat.symbol_levels[number_of(symbol)] = len(self._flat.regions) - 1
+        if is_data:
+            self._data.add(number_of(symbol))
         return symbol
+
+    @property
+    def has_data(self) -> bool:
+        """True if there are lengths that follow from data."""
+        return bool(self._data)
+
+    def is_data(self, length: object) -> bool:
+        """Returns True if a length follows from data, and is not that of a value of a loop."""
+        return isinstance(length, Extent) and symbols_of((length,)) <= self._data
 
     def extent_of(self, value: Sum) -> Any:
         """Returns a sum as a length.
@@ -116,6 +135,7 @@ class LengthSymbols:
         symbol = self._flat.scope.add_symbol(hint, 0, MAX_LENGTH if isinstance(most, Extent) else most)
         self._flat.symbol_levels[number_of(symbol)] = len(self._flat.regions) - 1
         self._flat.regions[-1].items.append(LengthUpdate(lengths=((number_of(symbol), length),)))
+        self._data.add(number_of(symbol))
         return symbol
 
     def own_symbol(self, length: Any) -> Any:
@@ -126,11 +146,18 @@ class LengthSymbols:
         """
         if not isinstance(length, Extent) or any(length is each for each in self._flat.scope.symbols):
             return length
-        return self.limited_symbol(length, length.hint, MAX_LENGTH)
+        known = self._known(length.key)
+        if known is None:
+            known = self.limited_symbol(length, length.hint, MAX_LENGTH)
+            self._flat.element_symbols[length.key] = self._flat.regions[-1], known
+        return known
 
     def known_symbol(self, value: Sum) -> Any:
         """Returns the symbol for a sum that the program has computed; None if there is none."""
-        known = self._flat.element_symbols.get(value)
+        return self._known(value)
+
+    def _known(self, what: "Sum | str") -> Any:
+        known = self._flat.element_symbols.get(what)
         return (
             known[1] if known is not None and any(known[0] is each for each in self._flat.regions) else None
         )

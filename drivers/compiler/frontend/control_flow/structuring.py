@@ -21,6 +21,7 @@ from neurald.drivers.compiler.frontend.control_flow.branches import add_branch, 
 from neurald.drivers.compiler.frontend.control_flow.counted_slices import CountedSlices
 from neurald.drivers.compiler.frontend.control_flow.flat_graph import (
     CONCATENATIONS,
+    STRIDED_SLICES,
     FlatGraph,
     NotStructured,
     ShapeChanges,
@@ -233,6 +234,8 @@ class _Structurer:
             for index, result in zip(moved.outputs, known, strict=True):
                 self._flat.set_constant(index, result)
             return
+        if self._is_limited(moved, graph.number, origin):
+            return
         try:
             shapes = DEFINITIONS[operation.type].output_shapes(call)
         except UnknownValue:
@@ -254,6 +257,15 @@ class _Structurer:
             sums = sums_of_result(call, self._flat.sums_of)
             if sums is not None and sums.shape == shapes[0]:
                 self._flat.sums[moved.outputs[0]] = sums
+
+    def _is_limited(self, operation: Operation, graph: int, origin: int) -> bool:
+        """Adds an operation if it is a slice that the length of a list may limit."""
+        if operation.type not in STRIDED_SLICES or not self._symbols.has_data:
+            return False
+        # Few models have lengths that are data.
+        from neurald.drivers.compiler.frontend.control_flow.limited_slices import add_limited_slice
+
+        return add_limited_slice(operation, self._flat, self._symbols, self._operands, (graph, origin))
 
     def _lengths(self) -> "DataLengths":
         """Returns what adds operations whose shapes follow from data, which few models have."""

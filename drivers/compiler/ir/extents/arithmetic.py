@@ -43,9 +43,17 @@ def decided(scope: "TermScope", difference: Any, relation: Relation) -> bool:
     if relation is Relation.NEGATIVE:
         if high < 0 or low >= 0:
             return high < 0
-    elif low > 0 or high < 0 or low == high:
+    elif low > 0 or high < 0 or (low == high and not (low == 0 and _is_assumed(scope, difference))):
         return low == high == 0
     return scope.guarded(difference, relation)
+
+
+def _is_assumed(scope: "TermScope", difference: Polynomial) -> bool:
+    """Returns True if a number is only 0 for lengths that are not shorter than assumed."""
+    if not scope.least:
+        return False
+    with scope.assuming(0):
+        return difference.range() != (0, 0)
 
 
 def quotient(scope: "TermScope", dividend: Any, divisor: Any) -> Any:

@@ -49,6 +49,8 @@ Terms = Mapping[tuple[Atom, ...], int]
 
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     # Nothing asks for it when the program runs, and making a protocol takes long.
 
     class TermScope(Protocol):
@@ -57,6 +59,9 @@ if TYPE_CHECKING:
         @property
         def least(self) -> int:
             """See `ExtentScope.least`."""
+
+        def assuming(self, least: int) -> AbstractContextManager[None]:
+            """See `ExtentScope.assuming`."""
 
         def extent(self, terms: Terms) -> Any:
             """See `ExtentScope.extent`."""
@@ -176,6 +181,27 @@ def _range_without_quotients(extent: Polynomial) -> tuple[int, int] | None:
     return -(-low // scale), high // scale
 
 
+def _ends_of_ratio(scope: "TermScope", atom: Atom) -> tuple[int, int] | None:
+    """Returns the bounds of (a · x + b) // (c · x + d) for one atom x, or None.
+
+    Such a ratio rises or falls everywhere, so that its bounds are those at the ends of x. In
+    2 · n // (n + 1), for example, which is 1 for n > 0, both are not independent.
+    """
+    (dividend, b), (divisor, d) = (_linear(each) for each in (atom.dividend, atom.divisor))
+    if len(dividend) != 1 or dividend.keys() != divisor.keys():
+        return None
+    ((x,),), ((a,), (c,)) = dividend.keys(), (dividend.values(), divisor.values())
+    corners = [(a * value + b) // (c * value + d) for value in _atom_range(scope, x) if c * value + d > 0]
+    return (min(corners), max(corners)) if len(corners) == 2 else None
+
+
+def _linear(number: Any) -> tuple[dict[tuple[Atom, ...], int], int]:
+    """Returns the terms of a number and its constant; no terms if there is a product of atoms."""
+    terms = dict(terms_of(number))
+    constant = terms.pop((), 0)
+    return (terms if all(len(each) == 1 for each in terms) else {}), constant
+
+
 def _common_atoms(terms: Terms) -> tuple[Atom, ...]:
     """Returns a product that divides all products."""
     first, *others = terms
@@ -212,5 +238,8 @@ def _atom_range(scope: "TermScope", atom: Atom) -> tuple[int, int]:
     least = max(1, least)
     if atom.kind is AtomKind.REMAINDER:
         return 0, most - 1
+    ends = _ends_of_ratio(scope, atom)
+    if ends is not None:
+        return ends
     corners = [one // other for one in (low, high) for other in (least, most)]
     return min(corners), max(corners)

@@ -177,7 +177,7 @@ def test_lengths_that_a_loop_passes_on() -> None:
         assert isinstance(variant, CpuPreparedModel)
         turns_, found, passed = variant.native.run_arrays([np.ones(count, np.float32)])
         np.testing.assert_array_equal(found, 1 + 8 * np.arange(count))
-        assert (turns_, passed) == (4, count)
+        assert (turns_.item(), passed.item()) == (4, count)
 
 
 @pytest.mark.parametrize("shape", [(4, 3, 5), (40, 30, 50), (1, 0, 7)])

@@ -329,6 +329,20 @@ def test_a_length_padded_to_a_multiple_is_one() -> None:
     assert not size.scope.guards
 
 
+def test_ratios_of_one_length_have_close_bounds() -> None:
+    scope = ExtentScope(())
+    rows, blocks = scope.add_symbol(5, least=0), scope.add_symbol(9, 3, 40)
+    assert (lowest(at_least(rows, 1)), highest(at_least(rows, 1))) == (0, 1)
+    assert (lowest(at_least(rows, 3)), highest(at_least(rows, 3))) == (0, 1)
+    assert (lowest(7 * blocks // (2 * blocks + 1)), highest(7 * blocks // (2 * blocks + 1))) == (3, 3)
+    assert (lowest(90 // blocks), highest(90 // blocks)) == (2, 30)
+    with scope.assuming(2):
+        assert lowest(at_least(rows, 1)) == 1
+        # It may be 0, so that this must be checked.
+        assert at_least(rows, 1) == 1
+    assert scope.guards
+
+
 @pytest.mark.parametrize("least", [2, 8, 9, 12])
 def test_an_assumption_does_not_decide_which_elements_exist(least: int) -> None:
     scope = ExtentScope(())
