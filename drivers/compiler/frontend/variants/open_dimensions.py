@@ -23,8 +23,9 @@ _Compiled = TypeVar("_Compiled")
 USUAL_LENGTH = 64
 #: Lengths of shorter examples, the first ones for up to that many dimensions of different lengths.
 _SHORTER = ((31, 29, 23, 19), (13, 11, 7, 5))
-#: Length assumed for unspecified dimensions when deciding which operations are supported.
-_ASSUMED_LENGTH = 1
+#: Lengths assumed for unspecified dimensions when deciding which operations are supported. Windows
+#: and slices may need a minimum.
+_ASSUMED_LENGTHS = (1, 8, 64, 256)
 
 
 def is_specified(model: Model) -> bool:
@@ -33,19 +34,32 @@ def is_specified(model: Model) -> bool:
 
 
 def with_assumed_shapes(model: Model) -> Model:
-    """Returns the model with unspecified input dimensions set to 1, where the rank is known."""
+    """Returns the model with unspecified input dimensions set to a length, where the rank is known.
+
+    The length is 1 if all operations then have results with elements, or else a greater one. The
+    model is returned as it is if the operations allow no length.
+    """
     from neurald.hal.validation.shape_inference import declared_shape
 
     main = model.main
-    shapes = {
-        index: tuple(length or _ASSUMED_LENGTH for length in operand.dimensions)
+    unspecified = [
+        (index, operand.dimensions)
         for index in main.inputs
         if declared_shape(operand := main.operands[index]) is None and operand.dimensions is not None
-    }
-    try:
-        return with_shapes(model, shapes)
-    except BadData:
-        return model
+    ]
+    found = None
+    for assumed in _ASSUMED_LENGTHS:
+        shapes = {index: tuple(length or assumed for length in each) for index, each in unspecified}
+        try:
+            inferred = _inferred(model, shapes)
+        except BadData:
+            continue
+        has_elements = all(map(all, inferred.values()))
+        if found is None or has_elements:
+            found = inferred
+        if has_elements:
+            break
+    return model if found is None else _with_dimensions(model, found)
 
 
 def with_shapes(model: Model, shapes: Mapping[int, Shape]) -> Model:
@@ -58,14 +72,22 @@ def with_shapes(model: Model, shapes: Mapping[int, Shape]) -> Model:
     Raises:
         BadData: the shapes are inconsistent, or contradict what the model declares.
     """
+    return _with_dimensions(model, _inferred(model, shapes))
+
+
+def _inferred(model: Model, shapes: Mapping[int, Shape]) -> dict[int, Shape]:
     from neurald.hal.validation.shape_inference import bind_operations, infer_shapes
 
+    return infer_shapes(model, model.main, bind_operations(model.main), shapes)
+
+
+def _with_dimensions(model: Model, shapes: Mapping[int, Shape]) -> Model:
+    """Returns the model with these shapes of operands that are not specified."""
     main = model.main
-    inferred = infer_shapes(model, main, bind_operations(main), shapes)
     operands = tuple(
         operand
-        if operand.is_fully_specified or index not in inferred
-        else replace(operand, dimensions=inferred[index])
+        if operand.is_fully_specified or index not in shapes
+        else replace(operand, dimensions=shapes[index])
         for index, operand in enumerate(main.operands)
     )
     return replace(model, main=replace(main, operands=operands))

@@ -1,4 +1,4 @@
-"""Unspecified dimensions are assumed to be 1, or opened, where they are equal as one."""
+"""Unspecified dimensions are assumed to be short, or opened, where they are equal as one."""
 
 import pytest
 from support.opencl.models import FLOAT, Models
@@ -36,6 +36,40 @@ def test_unspecified_dimensions_are_assumed_to_be_1() -> None:
     assert found.main.operands[model.main.inputs[0]].dimensions == (1, 3)
     assert found.main.operands[model.main.outputs[0]].dimensions == (3,)
     assert is_specified(found)
+
+
+def windowed_model(size: int) -> Model:
+    """Returns a model of the largest elements in windows of this size, without padding."""
+    models = Models()
+    source = models.input(FLOAT, (1, 0, 0, 3))
+    numbers = [models.number(number) for number in (2, size, size, size, size, 0)]
+    return models.finish(models.add(_Op.MAX_POOL_2D, [source, *numbers], shape=(1, 0, 0, 3)))
+
+
+@pytest.mark.parametrize(("size", "assumed"), [(1, 1), (2, 8), (8, 8), (9, 64), (200, 256)])
+def test_lengths_suffice_for_windows(size: int, assumed: int) -> None:
+    model = windowed_model(size)
+    found = with_assumed_shapes(model)
+    assert found.main.operands[model.main.inputs[0]].dimensions == (1, assumed, assumed, 3)
+    assert found.main.operands[model.main.outputs[0]].dimensions == (1, *2 * (assumed // size,), 3)
+
+
+def test_lengths_suffice_for_slices() -> None:
+    """A step may begin behind the operation that computes a shape."""
+    models = Models()
+    source = models.input(FLOAT, (0,))
+    begin, end, strides = (models.constant([number]) for number in (2, 3, 1))
+    masks = [models.number(number) for number in (0, 0, 1)]
+    model = models.finish(models.add(_Op.STRIDED_SLICE, [source, begin, end, strides, *masks], shape=()))
+    found = with_assumed_shapes(model)
+    assert found.main.operands[model.main.inputs[0]].dimensions == (8,)
+
+
+def test_models_that_allow_no_assumed_length_stay_as_they_are() -> None:
+    models = Models()
+    source = models.input(FLOAT, (0, 2))
+    model = models.finish(models.add(_Op.RESHAPE, [source, models.constant([7, 3])], shape=(7, 3)))
+    assert with_assumed_shapes(model) is model
 
 
 def test_open_shapes_share_a_symbol_where_lengths_are_equal() -> None:
