@@ -1,6 +1,7 @@
 """The calls that execute prepared models: with shared or carried data, at once or after fences."""
 
 import contextlib
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -22,7 +23,7 @@ from neurald.hal.memory.untouched_pages import UntouchedPages
 from neurald.hal.model.extension import Extension
 from neurald.hal.model.request import Request
 from neurald.hal.records import replace
-from neurald.hal.rpc.server.call_trace import phase, times_of_request
+from neurald.hal.rpc.server.call_trace import note_phases, phase, times_of_request
 from neurald.hal.rpc.transport.data_chunks import Packer, Unpacker, clamped_part_bytes
 from neurald.hal.rpc.transport.data_message import DataMessage, encode_in_parts
 from neurald.hal.rpc.transport.status import CHUNK_BYTES
@@ -241,15 +242,18 @@ class _ValidRun:
     def admitted(self, admission: Admission, session: Session) -> Iterator[ExecutionResult]:
         """Runs the request once the device is free; the device is busy until the context ends."""
         with contextlib.ExitStack() as admitted:
-            with phase("wait for the device"):
-                ticket = admitted.enter_context(
-                    admission.execution(session, self.options, self.registered.priority, self.registered.pace)
-                )
-            with (
-                phase("driver"),
-                self.watch.under_way(CrashPhase.EXECUTE, self.registered.crumb, session.number),
-            ):
+            arrived_ns = time.monotonic_ns()
+            ticket = admitted.enter_context(
+                admission.execution(session, self.options, self.registered.priority, self.registered.pace)
+            )
+            admitted_ns = time.monotonic_ns()
+            with self.watch.under_way(CrashPhase.EXECUTE, self.registered.crumb, session.number):
                 result = run_on_private_copies(self.registered, self.request, self.options)
+            # Phases that are contexts would take several times as long.
+            note_phases(
+                ("wait for the device", arrived_ns, admitted_ns),
+                ("driver", admitted_ns, time.monotonic_ns()),
+            )
             yield with_queue_time(result, self.options, ticket)
 
 
