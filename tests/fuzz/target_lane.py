@@ -16,7 +16,6 @@ may be left of a lane, no thread may die, and no traceback may be logged.
 import contextlib
 import copy
 import fcntl
-import gc
 import json
 import logging
 import os
@@ -25,13 +24,13 @@ import select
 import socket
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import numpy as np
+from fuzz.leaks import Leaks
 from fuzz.target import Finding, as_text, from_text, kind_of, mutate_bytes
 from support.inference import zoo
 from support.inference.lanes import Repeater
@@ -185,14 +184,14 @@ class LaneTarget:
             f"{arguments.exc_type.__name__}: {arguments.exc_value} in {arguments.thread}"
         )
         self._honest: Repeater | None = None
-        self._descriptors = 0
+        self._leaks: Leaks
 
     def _start(self) -> None:
         self._honest = Repeater(self._models["addition"])
         self._check_bystander()
         for actions in _seeds():
             self._played(actions)
-        self._descriptors = _open_descriptors()
+        self._leaks = Leaks("lanes", _open_descriptors, _lane_threads, _REACTION_S)
 
     def _check_bystander(self) -> None:
         assert self._honest is not None
@@ -270,23 +269,12 @@ class LaneTarget:
         actions = json.loads(content)
         outcome = self._played(actions)
         self._check_bystander()
-        self._check_leaks()
+        self._leaks.check()
         if self._log.found:
             found = self._log.found[:]
             self._log.found.clear()
             raise Finding(f"a worker logs or raises: {'; '.join(found)}")
         return f"{actions[0]['model']}: {outcome}"
-
-    def _check_leaks(self) -> None:
-        end = time.monotonic() + _REACTION_S
-        while _open_descriptors() > self._descriptors or _lane_threads() > 1:
-            if time.monotonic() > end:
-                count, threads = _open_descriptors(), _lane_threads()
-                self._descriptors = count
-                raise Finding(f"{count} descriptors and {threads} threads of lanes stay open")
-            time.sleep(0.01)
-            # Exceptions keep objects alive in reference cycles.
-            gc.collect()
 
     def _played(self, actions: Sequence[Action]) -> str:
         """Plays the actions; returns a few words on the last reaction of the worker."""

@@ -15,7 +15,6 @@ the other side's resources must not have grown.
 """
 
 import contextlib
-import gc
 import json
 import os
 import random
@@ -29,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from fuzz.leaks import Leaks
 from fuzz.target import Finding, as_text, from_text, kind_of, mutate_bytes
 from support.daemon.peer import Peer, ring_threads
 from support.models.addition import AddingDevice, addition, request
@@ -181,7 +181,7 @@ class RingTarget:
         for _ in range(3):
             self._from_client(_client_seeds(_NATIVE)[1][1:], self._native_peer)
         self._from_daemon(_daemon_seeds()[0][1:])
-        self._descriptors = _open_descriptors()
+        self._leaks = Leaks("bursts", _open_descriptors, ring_threads, _REACTION_S)
 
     def _check_bystander(self) -> None:
         self._values[:] += 1
@@ -237,23 +237,12 @@ class RingTarget:
         else:
             outcome = self._from_client(actions, self._native_peer if head["kind"] == _NATIVE else self._peer)
         self._check_bystander()
-        self._check_leaks()
+        self._leaks.check()
         if self._errors:
             found = self._errors[:]
             self._errors.clear()
             raise Finding(f"a thread died: {'; '.join(found)}")
         return f"{head['kind']}: {outcome}"
-
-    def _check_leaks(self) -> None:
-        end = time.monotonic() + _REACTION_S
-        while _open_descriptors() > self._descriptors or ring_threads() > 1:
-            if time.monotonic() > end:
-                count, threads = _open_descriptors(), ring_threads()
-                self._descriptors = count
-                raise Finding(f"{count} descriptors and {threads} threads of bursts stay open")
-            time.sleep(0.01)
-            # Exceptions keep objects alive in reference cycles.
-            gc.collect()
 
     def _from_client(self, actions: Sequence[Action], peer: Peer) -> str:
         """Runs a hostile client against the daemon that this peer belongs to."""

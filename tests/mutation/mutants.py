@@ -302,7 +302,7 @@ _COMPILER = (
         text="if not is_one(times) or each.guard is not None:",
         replacement="if not is_one(times):",
         breaks="A reader that replaces some sums of a contraction is fused as if it read them all.",
-        tests=("tests/drivers/compiler/passes/fusion/test_fusion.py",),
+        tests=("tests/drivers/compiler/passes/fusion/test_contraction_epilogues.py",),
     ),
     Mutant(
         name="fusion-recomputes-reductions",

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 from support.tflite.builder import TfliteModel
-from support.tflite.litert_files import composite, counter, sums, texts, two_signatures
+from support.tflite.interpreters import opened
+from support.tflite.litert_files import counter, sums, two_signatures
 from support.tflite.resources import (
     assign,
     constant,
@@ -23,22 +24,10 @@ from support.tflite.resources import (
 
 from neurald.drivers.cpu.native.instances import instance
 from neurald.litert import Interpreter, InterpreterWithCustomOps, OpResolverType, load_delegate
-from neurald.runtime.compilation import Compilation
 from neurald.runtime.execution import execution_settings
 from neurald.runtime.litert.interpreter import metrics
 
 X = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
-
-
-def opened(file: TfliteModel, **options: object) -> Interpreter:
-    return Interpreter(model_content=file.build(), **options)  # type: ignore[arg-type]
-
-
-@pytest.fixture
-def interpreter() -> Interpreter:
-    found = opened(sums())
-    found.allocate_tensors()
-    return found
 
 
 @pytest.mark.parametrize("kind", OpResolverType)
@@ -266,29 +255,6 @@ def test_views_keep_the_memory_where_it_is(interpreter: Interpreter) -> None:
     np.testing.assert_array_equal(interpreter.get_tensor(3), X + 3)
 
 
-def test_results_inside_are_kept_on_request() -> None:
-    with pytest.warns(UserWarning, match="debugging"):
-        interpreter = opened(sums(), experimental_preserve_all_tensors=True)
-    interpreter.allocate_tensors()
-    interpreter.set_tensor(0, X)
-    interpreter.invoke()
-    np.testing.assert_array_equal(interpreter.get_tensor(2), X)
-    np.testing.assert_array_equal(interpreter.get_tensor(3), X + 3)
-
-
-def test_results_inside_of_composites_are_kept_on_request() -> None:
-    with pytest.warns(UserWarning, match="debugging"):
-        interpreter = opened(composite(), experimental_preserve_all_tensors=True)
-    interpreter.allocate_tensors()
-    interpreter.set_tensor(0, np.array([1, 2, 3], np.float32))
-    interpreter.invoke()
-    assert [interpreter.get_tensor(tensor, 1).tolist() for tensor in range(3)] == [
-        [1, 2, 3],
-        [2, 4, 6],
-        [4, 8, 12],
-    ]
-
-
 def test_a_model_without_operators() -> None:
     file = TfliteModel()
     graph = file.subgraph()
@@ -361,24 +327,6 @@ def test_loops_may_take_any_time(monkeypatch: pytest.MonkeyPatch) -> None:
         assert interpreter.get_tensor(runs) == run
 
 
-def test_strings_keep_all_bytes() -> None:
-    file = TfliteModel()
-    graph = file.subgraph()
-    x = graph.tensor((), "STRING", name="x", has_rank=True)
-    y = graph.tensor((1,), "STRING", name="y")
-    shape = graph.tensor((1,), "INT32", name="shape", data=np.array([1], np.int32))
-    graph.operator("RESHAPE", (x, shape), (y,), "ReshapeOptions")
-    graph.inputs, graph.outputs = (x,), (y,)
-    interpreter = opened(file)
-    interpreter.allocate_tensors()
-    interpreter.set_tensor(x, np.array(b"ab" + bytes(3)))
-    interpreter.invoke()
-    assert interpreter.get_tensor(x).item() == b"ab" + bytes(3)
-    found = interpreter.get_tensor(y)
-    assert found.dtype == object
-    assert found.tolist() == [b"ab" + bytes(3)]
-
-
 def test_signatures(interpreter: Interpreter) -> None:
     assert interpreter.get_signature_list() == {}
     with pytest.raises(ValueError, match="signature_key is None and model has 0 Signatures"):
@@ -447,48 +395,6 @@ def test_operators_are_described(interpreter: Interpreter) -> None:
             interpreter._get_op_details(index)
     with pytest.raises(ValueError, match="subgraph_index is out of range: 1"):
         interpreter.get_tensor_details(1)
-
-
-def test_strings() -> None:
-    file = TfliteModel()
-    graph = file.subgraph()
-    x = graph.tensor((3,), "STRING", name="x")
-    indices, z = constant(graph, np.array([2, 0], np.int32), "INT32"), graph.tensor((2,), "STRING")
-    graph.operator("GATHER", (x, indices), (z,), "GatherOptions")
-    graph.inputs, graph.outputs = (x,), (z,)
-    interpreter = opened(file)
-    interpreter.allocate_tensors()
-    assert interpreter.get_input_details()[0]["dtype"] is np.bytes_
-    for values in (np.array(["a", "bc", "déf"]), np.array([b"a", b"bc", "déf".encode()])):
-        interpreter.set_tensor(x, values)
-        interpreter.invoke()
-        assert interpreter.get_tensor(z).tolist() == ["déf".encode(), b"a"]
-    with pytest.raises(ValueError, match="Cannot set tensor: input 0: element 1 is int"):
-        interpreter.set_tensor(x, np.array(["a", 5, "b"], object))
-    for given, name in ((["a", "b", "c"], "list"), (("a", "b", "c"), "tuple"), ([b"a", b"b", b"c"], "list")):
-        with pytest.raises(
-            ValueError, match=f"^Passed in value type is not a numpy array, got type {name}.$"
-        ):
-            interpreter.set_tensor(x, given)
-    with pytest.raises(ValueError, match="Dimension mismatch"):
-        interpreter.set_tensor(x, ["a", "b"])
-
-
-def test_strings_bring_their_own_memory() -> None:
-    interpreter = opened(texts())
-    interpreter.set_tensor(0, np.array([b"a", b"b", b"c", b"d"], object))
-    assert interpreter.get_tensor(0).tolist() == [b"a", b"b", b"c", b"d"]
-    with pytest.raises(RuntimeError, match="not ready"):
-        interpreter.invoke()
-    interpreter.allocate_tensors()
-    assert interpreter.get_tensor(0).tolist() == [b"a", b"b", b"c", b"d"]
-    interpreter.resize_tensor_input(0, [2])
-    with pytest.raises(ValueError, match="Got 4 but expected 2 for dimension 0"):
-        interpreter.set_tensor(0, np.array([b"a", b"b", b"c", b"d"], object))
-    interpreter.set_tensor(0, np.array(["e", "f"]))
-    interpreter.allocate_tensors()
-    interpreter.invoke()
-    assert interpreter.get_tensor(interpreter.get_output_details()[0]["index"]).tolist() == [b"f", b"e"]
 
 
 def test_tensors_without_elements_need_no_memory() -> None:
@@ -591,18 +497,6 @@ def test_a_resized_result_has_its_shape_until_the_next_allocation(interpreter: I
     assert interpreter.get_tensor(3).shape == (2, 3)
 
 
-def test_results_inside_of_the_last_run_after_a_resize(interpreter: Interpreter) -> None:
-    interpreter.allocate_tensors()
-    for index in (0, 1):
-        interpreter.set_tensor(index, X)
-    interpreter.invoke()
-    interpreter.resize_tensor_input(0, [4, 3])
-    np.testing.assert_array_equal(interpreter.get_tensor(2), 2 * X)
-    interpreter.resize_tensor_input(2, [4])
-    with pytest.raises(ValueError, match="Tensor data is null"):
-        interpreter.get_tensor(2)
-
-
 def test_arguments_of_other_types() -> None:
     wrong: Any = 3
     content = sums().build()
@@ -628,57 +522,3 @@ def test_a_resize_that_fails_asks_for_an_allocation(
         interpreter.invoke()
     interpreter.allocate_tensors()
     interpreter.invoke()
-
-
-def test_results_inside_of_the_model_are_computed_when_they_are_read(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    interpreter = opened(sums())
-    runs: list[Compilation] = []
-    run = Compilation.run
-
-    def counted(self: Compilation, *inputs: Any, **options: Any) -> Any:
-        runs.append(self)
-        return run(self, *inputs, **options)
-
-    monkeypatch.setattr(Compilation, "run", counted)
-    for rows in (1, 2):
-        for index in (0, 1):
-            interpreter.resize_tensor_input(index, [rows, 3])
-        interpreter.allocate_tensors()
-        with pytest.raises(ValueError, match="Tensor data is null"):
-            interpreter.get_tensor(2)
-        for value in (X[:rows], 2 * X[:rows]):
-            interpreter.set_tensor(0, value)
-            interpreter.set_tensor(1, X[:rows])
-            interpreter.invoke()
-            runs.clear()
-            for _ in range(2):
-                np.testing.assert_array_equal(interpreter.get_tensor(2), value + X[:rows])
-            assert len(runs) == 1
-    interpreter.set_tensor(0, X)
-    with pytest.raises(ValueError, match="Tensor data is null"):
-        interpreter.get_tensor(2)  # it belongs to the earlier input
-
-
-def test_results_inside_of_a_model_with_variables_are_not_computed_again() -> None:
-    interpreter = opened(counter())
-    interpreter.allocate_tensors()
-    interpreter.invoke()
-    (read,) = (each for each in interpreter._get_ops_details() if each["op_name"] == "READ_VARIABLE")
-    with pytest.raises(ValueError, match="Tensor data is null"):
-        interpreter.get_tensor(read["outputs"][0])
-
-
-def test_random_results_are_not_drawn_again() -> None:
-    file = TfliteModel()
-    graph = file.subgraph()
-    shape, inside, total = constant(graph, [2], "INT32"), graph.tensor((2,)), graph.tensor((2,))
-    graph.operator("RANDOM_UNIFORM", (shape,), (inside,), "RandomOptions", Seed=5)
-    graph.operator("ADD", (inside, inside), (total,), "AddOptions")
-    graph.outputs = (total,)
-    interpreter = opened(file)
-    interpreter.allocate_tensors()
-    interpreter.invoke()
-    with pytest.raises(ValueError, match="Tensor data is null"):
-        interpreter.get_tensor(inside)

@@ -3,18 +3,15 @@
 import numpy as np
 import pytest
 from support.tflite.builder import TfliteModel
+from support.tflite.interpreters import opened
 from support.tflite.litert_files import sums
 from support.tflite.resources import constant
 
 from neurald.hal.model.model import Model
-from neurald.litert import Interpreter, OpResolverType
+from neurald.litert import OpResolverType
 from neurald.runtime.compilation import Compilation
 from neurald.runtime.compilation_builder import CompilationBuilder
 from neurald.runtime.tflite import load_tflite
-
-
-def opened(file: TfliteModel, **options: object) -> Interpreter:
-    return Interpreter(model_content=file.build(), **options)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("declared", [(2, 0), ()])

@@ -1,6 +1,7 @@
 """Fusion: which nodes become one kernel, which do not, and equal results of both."""
 
 import numpy as np
+from support.compiler.fusing import exp, fused, only, padded, pointwise, row_sums
 from support.compiler.graphs import GraphBuilder, random_array
 from support.sweeps import sweep
 
@@ -18,24 +19,14 @@ from neurald.drivers.compiler.ir.expression import (
     reduce,
     select,
 )
-from neurald.drivers.compiler.ir.graph import Contraction, Graph, inside
-from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
+from neurald.drivers.compiler.ir.graph import Graph, inside
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import depth, walk
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.fusion.evaluation_cost import memory_order
-from neurald.drivers.compiler.passes.fusion.fusion import IsRowWise, fuse
+from neurald.drivers.compiler.passes.fusion.fusion import fuse
 from neurald.drivers.compiler.passes.fusion.kernel_joining import guarded
-
-
-def exp(value: Expression) -> Expression:
-    return apply(Op.EXP, value)
-
-
-def pointwise(builder: GraphBuilder, source: Value) -> Value:
-    """Returns an elementwise function that is too expensive to recompute."""
-    return builder.compute(source.shape, lambda *at: exp(load(source, at)) + 1)
 
 
 def long(value: Expression) -> Expression:
@@ -50,39 +41,6 @@ def reversed_rows(builder: GraphBuilder, source: Value) -> Value:
     """Returns data movement."""
     rows, _ = source.shape
     return builder.compute(source.shape, lambda i, j: load(source, (rows - 1 - i, j)))
-
-
-def padded(builder: GraphBuilder, source: Value, by: int = 1, otherwise: Expression | None = None) -> Value:
-    shape = tuple(length + 2 * by for length in source.shape)
-
-    def body(*at: Expression) -> Expression:
-        indices = tuple(each - by for each in at)
-        return load(source, indices, inside(indices, source.shape), otherwise)
-
-    return builder.compute(shape, body)
-
-
-def row_sums(builder: GraphBuilder, source: Value) -> Value:
-    rows, columns = source.shape
-    along = axis(columns, "r")
-    return builder.compute((rows,), lambda i: reduce(ReductionOp.SUM, (along,), load(source, (i, along))))
-
-
-def fused(graph: Graph, *, is_row_wise: IsRowWise | None = None) -> FusedGraph:
-    """Returns the fused graph, after checking that every kind of fusion keeps the results."""
-    generator = np.random.default_rng(0)
-    inputs = [random_array(generator, value.shape, value.type) for value in graph.inputs]
-    expected = evaluate(graph, inputs)
-    for found in (fuse(graph), fuse(graph, enabled=False), fuse(graph, is_row_wise=lambda _: True)):
-        assert len(set(found.outputs)) == len(graph.outputs)
-        for result, wanted in zip(evaluate_fused(found, inputs), expected, strict=True):
-            np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-5)
-    return fuse(graph, is_row_wise=is_row_wise)
-
-
-def only(graph: FusedGraph) -> Kernel:
-    (kernel,) = graph.kernels
-    return kernel
 
 
 def test_a_chain_becomes_one_kernel_with_all_operations() -> None:
@@ -250,87 +208,6 @@ def test_a_reshape_does_not_change_the_index_arithmetic() -> None:
     looked_up = builder.compute((4, 6), lambda i, j: exp(load(table, (i % 3, j // 3))))
     kernel = only(fused(builder.finish(builder.reshape(looked_up, (2, 12)))))
     assert (kernel.shape, kernel.output.shape) == ((4, 6), (2, 12))
-
-
-def test_the_reader_of_a_contraction_becomes_its_epilogue() -> None:
-    builder = GraphBuilder()
-    product = builder.matrix_product(builder.input(4, 5), builder.weights(6, 5))
-    bias = builder.weights(6)
-    biased = builder.compute((4, 6), lambda i, j: load(product, (i, j)) + load(bias, (j,)))
-    flattened = builder.reshape(biased, (2, 12))
-    end = pointwise(builder, flattened)
-    graph = builder.finish(end)
-    kernel = only(fused(graph))
-    assert isinstance(kernel.contraction, Contraction)
-    assert (kernel.output, kernel.shape) == (end, (4, 6))
-    assert set(kernel.inputs) == {graph.inputs[0], product_weights(kernel), bias}
-
-
-def product_weights(kernel: Kernel) -> Value:
-    assert kernel.contraction is not None
-    return kernel.contraction.inputs[1]
-
-
-def test_a_residual_addition_joins_the_last_contraction() -> None:
-    builder = GraphBuilder()
-    source = builder.input(4, 5)
-    first = builder.matrix_product(source, builder.weights(4, 5))
-    second = builder.matrix_product(source, builder.weights(4, 5))
-    end = builder.compute((4, 4), lambda *at: load(first, at) + load(second, at))
-    found = fused(builder.finish(end))
-    assert [kernel.output for kernel in found.kernels] == [first, end]
-    assert all(kernel.contraction is not None for kernel in found.kernels)
-
-
-@sweep("form", ["moved", "padded", "folded", "read twice", "an output"])
-def test_other_readers_are_no_epilogues(form: str) -> None:
-    builder = GraphBuilder()
-    product = builder.matrix_product(builder.input(4, 5), builder.weights(4, 5))
-    outputs = []
-    if form == "moved":
-        outputs = [builder.compute((4, 4), lambda i, j: exp(load(product, (j, i))))]
-    elif form == "padded":
-        outputs = [padded(builder, product)]
-    elif form == "folded":
-        outputs = [row_sums(builder, product)]
-    elif form == "read twice":
-        outputs = [pointwise(builder, product), pointwise(builder, product)]
-    else:
-        outputs = [product, pointwise(builder, product)]
-    found = fused(builder.finish(*outputs))
-    assert found.kernels[0].output is product
-    assert [kernel.contraction is not None for kernel in found.kernels] == [True] + [False] * (
-        len(found.kernels) - 1
-    )
-
-
-def test_a_reader_that_replaces_some_sums_is_no_epilogue() -> None:
-    builder = GraphBuilder()
-    product = builder.matrix_product(builder.input(4, 5), builder.weights(4, 5))
-    end = builder.compute(
-        product.shape, lambda i, j: load(product, (i, j), i >= 1, constant(7.0, product.type))
-    )
-    found = fused(builder.finish(end))
-    assert [kernel.contraction is not None for kernel in found.kernels] == [True, False]
-
-
-@sweep("is_sine", [False, True])
-def test_operations_that_take_longer_in_epilogues_get_kernels_of_their_own(is_sine: bool) -> None:
-    builder = GraphBuilder()
-    product = builder.matrix_product(builder.input(4, 5), builder.weights(4, 5))
-    doubled = builder.compute((4, 4), lambda *at: load(product, at) * 2.0)
-    function = Op.SIN if is_sine else Op.EXP
-    end = builder.compute((4, 4), lambda *at: apply(function, load(doubled, at)) + 1)
-    found = fuse(builder.finish(end), apart=frozenset((Op.SIN,)))
-    assert [kernel.contraction is not None for kernel in found.kernels] == [True] + [False] * is_sine
-
-
-def test_the_operands_of_contractions_are_stored() -> None:
-    builder = GraphBuilder()
-    left = pointwise(builder, builder.input(4, 5))
-    end = builder.matrix_product(left, builder.weights(3, 5))
-    found = fused(builder.finish(end))
-    assert [kernel.output for kernel in found.kernels] == [left, end]
 
 
 def test_nodes_with_requirements_are_not_recomputed() -> None:
