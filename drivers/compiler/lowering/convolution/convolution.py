@@ -30,6 +30,7 @@ def _dense(call: Call, builder: Builder, geometry: tuple[Window, Shape]) -> Cont
             dilation=window.dilation,
             groups=depth // weights.shape[3],
         ),
+        window=window,
     )
 
 

@@ -22,7 +22,7 @@ from neurald.hal.model.quantization import is_quantized
 from neurald.hal.operations.arithmetic.fixed_point import MAX_BIAS, Rounding, clamped_bias
 from neurald.hal.operations.arithmetic.quantized import quantized_limits
 from neurald.hal.operations.convolution.weighted_sum import product_scales
-from neurald.hal.operations.convolution.windowing import shows_padding
+from neurald.hal.operations.convolution.windowing import Window, shows_padding
 from neurald.hal.operations.machinery.call import Call
 from neurald.hal.operations.machinery.layout import is_nchw
 
@@ -59,6 +59,8 @@ class ContractionPlan(Struct, frozen=True, kw_only=True):
         padding: the padding of the images.
         contract: computes the sums.
         restore: converts the contraction's sums to the operation's, NHWC.
+        window: how the window moves over the images, if it is that of a convolution of all of a
+            group's channels.
     """
 
     weights: Value
@@ -66,6 +68,7 @@ class ContractionPlan(Struct, frozen=True, kw_only=True):
     padding: Padding
     contract: Contract
     restore: Callable[[Value], Value] = _same
+    window: Window | None = None
 
 
 #: Plans an operation.

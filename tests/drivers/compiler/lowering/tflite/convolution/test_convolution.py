@@ -72,6 +72,22 @@ def test_floats_with_8_bit_weights(placement: Placement, groups: int, *, per_cha
     assert_same(CONV_2D, inputs, wanted(FLOAT32, rank=4), 0, 1, 2)
 
 
+@sweep("stride", [(1, 1), (2, 1)])
+@sweep("dilation", [(3, 2), (1, 4), (7, 2)])
+@sweep("groups", [1, 2])
+@sweep("per_channel", [False, True])
+def test_dilated_windows_beyond_the_image(
+    stride: tuple[int, int], dilation: tuple[int, int], groups: int, *, per_channel: bool
+) -> None:
+    # Images have other zero points, and borders other numbers of taps on them.
+    values = images(4, nchw=False) + np.array([0, 5, -0.01], np.float32)[:, None, None, None]
+    filter_ = weights_of((6, 3, 3, 4 // groups), 0, per_channel=per_channel)
+    placement = (SAME, stride, dilation, False)
+    inputs = (given(FLOAT32, values), filter_, given(FLOAT32, np.arange(6)), *tail(placement))
+    assert_same(CONV_2D, inputs, wanted(FLOAT32, rank=4), 0)
+    assert_same(CONV_2D, inputs, wanted(FLOAT32, rank=4), 0, 1)
+
+
 @sweep("placement", PLACEMENTS)
 @sweep("groups", [1, 2])
 @sweep("bias_type", [INT64, INT32])
