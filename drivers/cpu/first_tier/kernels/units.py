@@ -15,6 +15,7 @@ from neurald.drivers.cpu.first_tier.kernels.recurrent.lstm import lstm_units
 from neurald.drivers.cpu.first_tier.kernels.recurrent.rnn import rnn_units
 from neurald.drivers.cpu.first_tier.kernels.recurrent.svdf import svdf_units
 from neurald.drivers.cpu.first_tier.kernels.reduction.buckets import bucket_units
+from neurald.drivers.cpu.first_tier.kernels.reduction.byte_rows import byte_row_units
 from neurald.drivers.cpu.first_tier.kernels.reduction.extremes import extreme_units
 from neurald.drivers.cpu.first_tier.kernels.reduction.largest import largest_units
 from neurald.drivers.cpu.first_tier.kernels.reduction.local_response import local_response_units
@@ -39,6 +40,7 @@ def library_units(target: Target) -> list[Unit]:
         *rnn_units(target),
         *svdf_units(target),
         *row_units(target),
+        *byte_row_units(target),
         *extreme_units(target),
         *bucket_units(target),
         *largest_units(target),

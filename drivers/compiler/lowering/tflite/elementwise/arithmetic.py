@@ -141,14 +141,14 @@ def _power(call: Call, builder: Builder) -> tuple[Value, ...]:
         return lower_pointwise(lambda value, exponent: apply(Op.POWER, value, exponent), BINARY_INPUTS)(
             call, builder
         )
-    return pointwise(call, builder, BINARY_INPUTS, _whole_power, _not_negative)
+    return pointwise(call, builder, BINARY_INPUTS, whole_power, _not_negative)
 
 
 def _not_negative(_: Expression, exponent: Expression) -> Conditions:
     return ((exponent >= 0, "an integer exponent is negative; at least 0 is expected"),)
 
 
-def _whole_power(value: Expression, exponent: Expression) -> Expression:
+def whole_power(value: Expression, exponent: Expression) -> Expression:
     """Raises an integer to a power by squaring, clamped to 32 bits.
 
     Only 0, 1 and -1 have meaningful larger powers, which depend on the exponent's last bit alone.

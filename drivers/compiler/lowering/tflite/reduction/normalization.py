@@ -42,8 +42,8 @@ def _pairs(squares: Expression) -> Expression:
     return ((31 - bit_length(_scaled(squares))) >> 1) - 1
 
 
-def _mantissa(squares: Expression) -> Expression:
-    """Returns the mantissa of 1 / √squares."""
+def mantissa_of(squares: Expression) -> Expression:
+    """Returns the mantissa of 1 / √squares, an INT64 of at most 31 bits."""
     number = (_scaled(squares) << (_pairs(squares) * 2)) >> 1
     half = (number + 1) >> 1
     root: Expression = constant(1 << 28, Scalar.INT64)
@@ -54,7 +54,8 @@ def _mantissa(squares: Expression) -> Expression:
     return select(squares <= 1, _MAX_INT32, root << maximum(-_shift(squares), 0))
 
 
-def _exponent(squares: Expression) -> Expression:
+def exponent_of(squares: Expression) -> Expression:
+    """Returns the exponent of 1 / √squares; see `mantissa_of`."""
     return select(squares <= 1, constant(0, Scalar.INT64), -maximum(_shift(squares), 0))
 
 
@@ -69,8 +70,8 @@ def _l2(call: Call, builder: Builder) -> tuple[Value, ...]:
         # TFLite does not support sums beyond 31 bits.
         return minimum(load(sums, at).to(Scalar.INT64), _MAX_INT32)
 
-    mantissas = builder.compute(sums.shape, lambda *at: _mantissa(squares(at)).to(Scalar.INT32))
-    exponents = builder.compute(sums.shape, lambda *at: _exponent(squares(at)).to(Scalar.INT32))
+    mantissas = builder.compute(sums.shape, lambda *at: mantissa_of(squares(at)).to(Scalar.INT32))
+    exponents = builder.compute(sums.shape, lambda *at: exponent_of(squares(at)).to(Scalar.INT32))
     # TFLite multiplies unsigned and signed values differently, which affects rounding.
     is_unsigned = operand.type is OperandType.TENSOR_QUANT8_ASYMM
     before, after = (FRACTION_BITS, 0) if is_unsigned else (0, FRACTION_BITS)

@@ -56,7 +56,7 @@ _OF_WORDS: Final = frozenset(
     ("add", "subtract", "multiply", "maximum", "minimum", "floor_divide", "remainder")
 )
 #: Functions of two integers of 32 bits only.
-_OF_SHORT_WORDS: Final = frozenset(("divide", "quotient", "squared_difference"))
+_OF_SHORT_WORDS: Final = frozenset(("divide", "quotient", "squared_difference", "power"))
 
 
 def bind_binary(scope: BindingScope, call: Call) -> list[BoundCall]:
@@ -69,6 +69,8 @@ def bind_binary(scope: BindingScope, call: Call) -> list[BoundCall]:
         function = _OF_INTEGERS.get(call.binding.type.name, function)
     if function in ("floor_divide", "remainder") or (function == "divide" and output.type is WORD):
         messages = (f"{call.name(other)} contains 0; non-zero divisors are expected",)
+    if function == "power" and output.type is WORD:
+        messages = ("an integer exponent is negative; at least 0 is expected",)
     if kinds == {FLOAT} and output.type is FLOAT:
         function = _OF_FLOATS.get(call.binding.type.name, function)
         return element_call(call, function, (one, other), limits(call), messages=messages)

@@ -7,8 +7,10 @@ from typing import Final
 import numpy as np
 
 from neurald.drivers.cpu.first_tier.binding.scope import (
+    BYTES,
     ELEMENTS_PER_NS,
     FLOAT,
+    SHORT,
     Bind,
     BindingScope,
     bits,
@@ -23,7 +25,13 @@ from neurald.hal.operations.machinery.call import Call, Shape
 _INDEXES: Final = {OperandType.TENSOR_INT32: "i32", OperandType.TENSOR_INT64: "i64"}
 #: The names of types in the names of functions, those of segments and all.
 _SEGMENT_KINDS: Final = {FLOAT: "float", OperandType.TENSOR_INT32: "word"}
-_KINDS: Final = {**_SEGMENT_KINDS, OperandType.TENSOR_INT64: "long"}
+_KINDS: Final = {
+    **_SEGMENT_KINDS,
+    **dict.fromkeys(BYTES, "byte"),
+    OperandType.TENSOR_INT64: "long",
+    SHORT: "short",
+    OperandType.TENSOR_BOOL8: "bool",
+}
 _SEGMENTS: Final = {
     T.TFLITE_UNSORTED_SEGMENT_SUM: "sum",
     T.TFLITE_UNSORTED_SEGMENT_PROD: "product",

@@ -172,19 +172,39 @@ def bind_softmax(scope: BindingScope, call: Call) -> list[BoundCall]:
 
 
 def bind_log_softmax(scope: BindingScope, call: Call) -> list[BoundCall]:
-    """Binds LOG_SOFTMAX of floats along the last axis."""
-    if not call.operand("input").type is call.operand("output").type is FLOAT or call.scalar("beta") < 0:
+    """Binds LOG_SOFTMAX along the last axis."""
+    operand, output, beta = call.operand("input"), call.operand("output"), float(call.scalar("beta"))
+    if operand.type is not output.type or beta < 0:
         raise NotBound("the types or factors have no kernel")
-    return _rows(call, "log_softmax", (bits(float(call.scalar("beta"))),))
+    if operand.type is FLOAT:
+        return _rows(call, "log_softmax", (bits(beta),))
+    sign = _sign_of_bytes(call)
+    ends = (output.zero_point, *quantized_limits(output))
+    words = (bits(operand.scale * beta), bits(output.scale), *ends)
+    return _rows(call, f"log_softmax_{sign}", words)
 
 
 def bind_norm(scope: BindingScope, call: Call) -> list[BoundCall]:
-    """Binds L2_NORMALIZATION of floats along the last axis."""
-    if not call.operand("input").type is call.operand("output").type is FLOAT:
-        raise NotBound("the types have no kernel")
-    from neurald.hal.operations.reduction.normalization import MIN_NORM
+    """Binds L2_NORMALIZATION along the last axis."""
+    operand, output = call.operand("input"), call.operand("output")
+    if operand.type is output.type is FLOAT:
+        from neurald.hal.operations.reduction.normalization import MIN_NORM
 
-    return _rows(call, "unit_rows", (bits(float(MIN_NORM)),))
+        return _rows(call, "unit_rows", (bits(float(MIN_NORM)),))
+    sign = _sign_of_bytes(call)
+    ends = (output.zero_point, *quantized_limits(output))
+    if call.binding.type is OperationType.TFLITE_L2_NORMALIZATION:
+        return _rows(call, f"rounded_unit_rows_{sign}", (operand.zero_point, *ends))
+    words = (operand.zero_point, bits(output.scale), *ends)
+    return _rows(call, f"unit_rows_{sign}", words)
+
+
+def _sign_of_bytes(call: Call) -> str:
+    """Returns the part of a function's name for the type of the input and the output."""
+    operand, output = call.operand("input"), call.operand("output")
+    if operand.type not in BYTES or operand.type is not output.type:
+        raise NotBound("the types have no kernel")
+    return sign_of(operand)
 
 
 BINDINGS: Final[Mapping[OperationType, Bind]] = {

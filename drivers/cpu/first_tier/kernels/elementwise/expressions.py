@@ -51,11 +51,10 @@ def _function(target: Target, name: str, of: Elementwise) -> Unit:
 
     def compute(v: Vector, values: list[str]) -> str:
         given = [from_stored(v, kind, value) for kind, value in zip(of.operands, values, strict=True)]
-        if of.divides:
+        if of.refused:
             element = computed(leaves[1], v.lanes)
             zero = constant_text(v, 0, of.operands[1], element)
-            is_zero = v.compare("oeq" if of.operands[1].is_float else "eq", element, given[1], zero)
-            with kernel.code.when(v.any_lane(is_zero)):
+            with kernel.code.when(v.any_lane(v.compare(of.refused, element, given[1], zero))):
                 kernel.code.effect(f"store i32 1, ptr %status, align {WORD_BYTES}")
         given += [v.splat("float", each) for each in parameters]
         known: dict[Expression, str] = dict(zip(leaves, given, strict=True))

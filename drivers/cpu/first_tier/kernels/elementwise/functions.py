@@ -17,6 +17,7 @@ from neurald.drivers.compiler.ir.expression import (
 )
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.lowering.tflite.elementwise.arithmetic import whole_power
 
 #: Computes an element from those of the operands, and from parameters.
 Function = Callable[..., Expression]
@@ -33,23 +34,23 @@ class Elementwise:
         function: computes an element.
         parameters: number of the floats among the words that are further arguments.
         is_clamped: True if two more of them are limits of the result.
-        divides: True if a second operand of 0 is an error.
+        refused: a comparison; second operands of which it is true with 0 are errors. Empty if none.
     """
 
     operands: tuple[Scalar, ...]
     function: Function
     parameters: int = 0
     is_clamped: bool = False
-    divides: bool = False
+    refused: str = ""
 
 
-def _floats(count: int, function: Function, parameters: int = 0, *, divides: bool = False) -> Elementwise:
+def _floats(count: int, function: Function, parameters: int = 0, *, refused: str = "") -> Elementwise:
     return Elementwise(
         operands=(_FLOAT,) * count,
         function=function,
         parameters=parameters,
         is_clamped=True,
-        divides=divides,
+        refused=refused,
     )
 
 
@@ -109,11 +110,13 @@ FUNCTIONS: Final[Mapping[str, Elementwise]] = {
     "smaller": _floats(2, lambda x, y: select(x < y, x, y)),
     "power": _floats(2, lambda x, y: apply(Op.POWER, x, y)),
     "angle": _floats(2, lambda y, x: apply(Op.ATAN2, y, x)),
-    "floor_divide": _floats(2, lambda x, y: apply(Op.FLOOR_DIVIDE, x, y), divides=True),
+    "floor_divide": _floats(2, lambda x, y: apply(Op.FLOOR_DIVIDE, x, y), refused="oeq"),
     "remainder": _floats(2, lambda x, y: apply(Op.MODULO, x, y)),
     **{
         f"{name}_{suffix}": Elementwise(
-            operands=(kind, kind), function=function, divides=name in ("floor_divide", "remainder")
+            operands=(kind, kind),
+            function=function,
+            refused="eq" if name in ("floor_divide", "remainder") else "",
         )
         for name, function in (
             ("add", lambda x, y: x + y),
@@ -127,8 +130,9 @@ FUNCTIONS: Final[Mapping[str, Elementwise]] = {
         for suffix, kind in (("word", _WORD), ("long", _LONG))
     },
     "divide_word": Elementwise(
-        operands=(_WORD, _WORD), function=lambda x, y: apply(Op.TRUNCATE_DIVIDE, x, y), divides=True
+        operands=(_WORD, _WORD), function=lambda x, y: apply(Op.TRUNCATE_DIVIDE, x, y), refused="eq"
     ),
+    "power_word": Elementwise(operands=(_WORD, _WORD), function=whole_power, refused="slt"),
     # Of Android: it rounds down, and a divisor of 0 gives 0.
     "quotient_word": Elementwise(
         operands=(_WORD, _WORD), function=lambda x, y: select(y.equals(0), 0, x // y)

@@ -1,5 +1,7 @@
 """Writes kernels that write rows or marks at places that numbers in memory give."""
 
+from typing import Final
+
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.emit.vector_memory import store
 from neurald.drivers.cpu.first_tier.kernels.reduction.rows import REDUCTIONS, RowReduction
@@ -10,12 +12,20 @@ from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES
 from neurald.drivers.cpu.native.objects.unit_queue import Unit
 from neurald.drivers.cpu.target.target import Target
 
+#: Sums of integers of a type, which wrap around; any is a sum of booleans.
+_OTHER_SUMS: Final = (
+    RowReduction(name="sum_byte", element="i8", total="i8", start=0, combine="add"),
+    RowReduction(name="sum_short", element="i16", total="i16", start=0, combine="add"),
+    RowReduction(name="sum_bool", element="i8", total="i8", start=0, combine="or"),
+)
+
 
 def scattering_units(target: Target) -> list[Unit]:
     """Returns the units of all kernels that scatter rows, or mark places."""
     reductions = [each for each in REDUCTIONS if each.element in ("float", "i32", "i64") and not each.result]
-    sums = [each for each in reductions if each.name.startswith("sum_")]
-    segments = [each for each in reductions if each.element != "i64" and each not in sums]
+    added = [each for each in reductions if each.name.startswith("sum_")]
+    segments = [each for each in reductions if each.element != "i64" and each not in added]
+    sums = (*added, *_OTHER_SUMS)
     return [
         *(_scatter(target, each, "i32") for each in (*sums, *segments)),
         *(_scatter(target, each, "i64") for each in sums),

@@ -297,6 +297,21 @@ def test_functions_of_one_integer(target: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS_HERE)
+def test_powers_of_integers(target: str) -> None:
+    """Results are limited to 32 bits, and negative exponents are errors."""
+    build = LayerBuilder(0)
+    given = [build.operand(INT32, (3, 41)), build.operand(INT32, (41,))]
+    model = build.model(nd.OperationType.TFLITE_POW, given, build.operand(INT32, (3, 41)), given)
+    rng = np.random.default_rng(3)
+    bases = rng.choice([-(1 << 31), -3, -2, -1, 0, 1, 2, 3, 10, 46341, (1 << 31) - 1], (3, 41))
+    exponents = rng.choice([0, 1, 2, 3, 7, 30, 31, 32, 63, 64, 65, (1 << 31) - 1], 41)
+    check(model, target, inputs=[bases.astype(np.int32), exponents.astype(np.int32)])
+    exponents[40] = -1
+    with pytest.raises(OpFailed, match="exponent is negative"):
+        results(prepared(model, target), model, [bases.astype(np.int32), exponents.astype(np.int32)])
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
 def test_angles(target: str) -> None:
     build, shape = LayerBuilder(0), (9, 9)
     y, x, output = (build.operand(FLOAT, shape) for _ in range(3))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from support.cpu.first_tier import TARGETS_HERE, prepared, results
-from support.cpu.layers import BOOL, FLOAT, INT32, INT64, LayerBuilder, check
+from support.cpu.layers import BOOL, FLOAT, INT32, INT64, SHORT, SIGNED, UNSIGNED, LayerBuilder, check
 
 import neurald as nd
 from neurald.hal.errors import Error
@@ -16,9 +16,10 @@ SEGMENTS = [nd.OperationType[f"TFLITE_UNSORTED_SEGMENT_{name}"] for name in ("SU
 def scatter(kind: nd.OperandType, index: nd.OperandType, shape: tuple[int, ...], depth: int) -> nd.Model:
     build = LayerBuilder(0)
     indices = build.operand(index, (5, 2, depth))
-    updates = build.operand(kind, (5, 2, *shape[depth:]))
+    scale: dict[str, float] = {"scale": 0.5} if kind in (SIGNED, UNSIGNED, SHORT) else {}
+    updates = build.operand(kind, (5, 2, *shape[depth:]), **scale)
     inputs = [indices, updates, build.constant(INT32, np.array(shape, np.int32))]
-    return build.model(Op.TFLITE_SCATTER_ND, inputs, build.operand(kind, shape), [indices, updates])
+    return build.model(Op.TFLITE_SCATTER_ND, inputs, build.operand(kind, shape, **scale), [indices, updates])
 
 
 def segmented(operation: nd.OperationType, kind: nd.OperandType, count: int = 4) -> nd.Model:
@@ -30,13 +31,18 @@ def segmented(operation: nd.OperationType, kind: nd.OperandType, count: int = 4)
 
 
 @pytest.mark.parametrize("target", TARGETS_HERE)
-@pytest.mark.parametrize("kind", [FLOAT, INT32, INT64], ids=lambda kind: kind.name)
+@pytest.mark.parametrize(
+    "kind", [FLOAT, INT32, INT64, SIGNED, UNSIGNED, SHORT, BOOL], ids=lambda kind: kind.name
+)
 def test_rows_are_added_at_their_places(target: str, kind: nd.OperandType) -> None:
     rng = np.random.default_rng(1)
     for index in (INT32, INT64):
         for shape, depth in (((6, 3000), 1), ((3, 4, 9), 2), ((3, 4), 2)):
             places = rng.integers(0, shape[:depth], (5, 2, depth)).astype(index.dtype)
-            updates = rng.integers(-9, 9, (5, 2, *shape[depth:])).astype(kind.dtype)
+            # Sums of bytes wrap around.
+            updates = rng.integers(-99, 99, (5, 2, *shape[depth:])).astype(kind.dtype)
+            if kind is BOOL:
+                updates = rng.integers(0, 3, updates.shape) == 0
             check(scatter(kind, index, shape, depth), target, threads=2, inputs=[places, updates])
 
 
