@@ -23,6 +23,7 @@ SHARED: dict[str, str] = {
     "Instance": "the memory of one execution of a prepared model, in each compiling driver",
     "Interpreter": "LiteRT's class, and the interpreter that a daemon's clients share",
     "KernelCall": "the call of a kernel in an executable, in each compiling driver",
+    "OpenExecutable": "a compiled step with open dimensions, as each compiling driver runs it",
     "Statements": "the writer of a kernel's statements, in each compiling driver",
 }
 #: Limits are called MAX_… and MIN_….

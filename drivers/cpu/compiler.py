@@ -140,9 +140,9 @@ def compile_model(
     executable = assembled(model, compilation.target, assignment, step, scope, compiler.strings.strings)
     opened = None
     if scope is not None:
-        from neurald.drivers.cpu.opened_executable import opened_executable  # few have any
+        from neurald.drivers.cpu.open_assembly import assembled_open  # few have any
 
-        opened = opened_executable(executable, assignment, step, scope)
+        opened = assembled_open(executable, assignment, step, scope)
     codes = tuple(found.values())
     return Compiled(executable=executable, constants=assignment.constants, codes=codes, opened=opened)
 

@@ -14,26 +14,19 @@ from neurald.drivers.compiler.support.artifact_content import artifact_of, conte
 from neurald.drivers.opencl.codegen.dialect import has_texels
 from neurald.drivers.opencl.platform.storage import TEXEL
 from neurald.drivers.opencl.runtime.executable import FLAGS, Executable, ImageUse, Improvement, KernelCall
-from neurald.drivers.opencl.runtime.open_launches import OpenLaunches
 from neurald.hal.device import Artifact
 from neurald.hal.errors import BadData
 
 _MAGIC = b"nopencl6"
-_OPEN_MAGIC = b"nclopen2"
 _INT32 = np.iinfo(np.int32)
 #: What writes these files, for messages.
-_ORIGIN = "the OpenCL driver"
+ORIGIN = "the OpenCL driver"
 
 
 class _Stored(msgspec.Struct, frozen=True, array_like=True):
     executable: Executable
     binary: bytes
     improvement: Improvement | None
-
-
-class _StoredOpen(msgspec.Struct, frozen=True, array_like=True):
-    opened: OpenLaunches
-    binary: bytes
 
 
 def write_artifact(
@@ -54,23 +47,18 @@ def write_artifact(
     return artifact_of(_MAGIC, stored, constants)
 
 
-def write_open_artifact(opened: OpenLaunches, binary: bytes, constants: np.ndarray) -> Artifact:
-    """Serializes a step for any lengths in the format that `read_open_artifact` reads."""
-    return artifact_of(_OPEN_MAGIC, _StoredOpen(opened=opened, binary=binary), constants)
-
-
 def read_artifact(artifact: Artifact) -> tuple[Executable, bytes, np.ndarray, Improvement | None]:
     """Returns the executable, the binary of its program, its constants, and what improves it.
 
     Raises:
         BadData: the artifact is not from this driver, or its parts are inconsistent.
     """
-    stored = content_of(artifact, _MAGIC, _Stored, _ORIGIN)
-    constants = _constants_of(artifact)
-    _require_places(stored.executable, constants.nbytes)
+    stored = content_of(artifact, _MAGIC, _Stored, ORIGIN)
+    constants = constants_of(artifact)
+    require_places(stored.executable, constants.nbytes)
     improvement = stored.improvement
     if improvement is not None:
-        _require_places(improvement.executable, constants.nbytes)
+        require_places(improvement.executable, constants.nbytes)
         if _ports(improvement.executable) != _ports(stored.executable):
             raise BadData("these cache files are damaged: the parts of a step have other inputs or outputs")
     return stored.executable, stored.binary, constants, improvement
@@ -80,24 +68,12 @@ def _ports(executable: Executable) -> tuple[object, ...]:
     return executable.inputs, executable.outputs, executable.arena_bytes
 
 
-def read_open_artifact(artifact: Artifact) -> tuple[OpenLaunches, bytes, np.ndarray]:
-    """Returns the executable for any lengths, the binary of its program, and its constants.
-
-    Raises:
-        BadData: the artifact is not of an open model of this driver, or its parts are inconsistent.
-    """
-    stored = content_of(artifact, _OPEN_MAGIC, _StoredOpen, _ORIGIN)
-    constants = _constants_of(artifact)
-    _require_places(stored.opened.template, constants.nbytes)
-    stored.opened.check()
-    return stored.opened, stored.binary, constants
-
-
-def _constants_of(artifact: Artifact) -> np.ndarray:
+def constants_of(artifact: Artifact) -> np.ndarray:
+    """Returns the constants of an artifact."""
     return np.frombuffer(artifact.data[0].view(), np.uint8)
 
 
-def _require_places(executable: Executable, constants_bytes: int) -> None:
+def require_places(executable: Executable, constants_bytes: int) -> None:
     """Raises `BadData` unless every offset lies inside its buffer."""
     sizes = {Base.ARENA: executable.arena_bytes, Base.CONSTANTS: executable.constants_bytes}
     if constants_bytes != executable.constants_bytes:

@@ -21,10 +21,11 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.drivers.compiler.passes.expansion.scatter_expansion import procedure_unsupported_reason
 from neurald.drivers.compiler.passes.expansion.top_k_expansion import top_k_unsupported_reason
-from neurald.drivers.opencl.artifact import read_artifact, read_open_artifact
+from neurald.drivers.opencl.artifact import read_artifact
 from neurald.drivers.opencl.assembly import Compiled
 from neurald.drivers.opencl.compiler import compile_model
 from neurald.drivers.opencl.kernels.kernel_set import KERNELS_VARIABLE, KernelSet
+from neurald.drivers.opencl.open_artifact import read_open_artifact
 from neurald.drivers.opencl.open_compiler import compile_open
 from neurald.drivers.opencl.open_model import OpenClOpenModel
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts, DeviceKind

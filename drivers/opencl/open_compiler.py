@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -10,30 +10,25 @@ import numpy as np
 
 from neurald.drivers.compiler.frontend.variants.open_dimensions import compiled_for_lengths
 from neurald.drivers.compiler.ir.extents.attempts import ExtentAttempts
-from neurald.drivers.compiler.ir.extents.extent import Extent, estimate
 from neurald.drivers.compiler.ir.extents.scope import ExtentScope
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.value import Shape
-from neurald.drivers.compiler.memory.buffer_assignment import BufferAssignment, assign_buffers
-from neurald.drivers.compiler.memory.buffer_location import Base
-from neurald.drivers.compiler.memory.open_numbering import OpenNumbering
+from neurald.drivers.compiler.memory.buffer_assignment import assign_buffers
 from neurald.drivers.opencl.assembly import ALIGNMENT
 from neurald.drivers.opencl.codegen.kernel_source import Source
-from neurald.drivers.opencl.codegen.program_text import KernelTexts, kernel_name
+from neurald.drivers.opencl.codegen.program_text import KernelTexts
 from neurald.drivers.opencl.codegen.render import render
 from neurald.drivers.opencl.codegen.run_time_extents import reads_extents
 from neurald.drivers.opencl.compiler import fused_graph, joined, lowered_graph
 from neurald.drivers.opencl.kernels.equal_kernels import EqualKernels
 from neurald.drivers.opencl.kernels.kernel_set import KernelSet
 from neurald.drivers.opencl.kernels.select import candidates
+from neurald.drivers.opencl.open_assembly import assembled_open
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.precision import Precision, preferred_precision
-from neurald.drivers.opencl.runtime.executable import FLAGS, Executable, KernelCall
-from neurald.drivers.opencl.runtime.open_launches import OpenCall, OpenLaunches
-from neurald.drivers.opencl.runtime.persistent_kernel import SYNC_BYTES
+from neurald.drivers.opencl.runtime.open_executable import OpenExecutable
 from neurald.hal.errors import Error
 from neurald.hal.model.model import Model
-from neurald.hal.model.numbering import operations_name
 
 _LOG = logging.getLogger(__name__)
 
@@ -50,7 +45,7 @@ _JOINING = -1
 class CompiledOpen:
     """An open executable, the contents of its constants, and the texts of its kernels."""
 
-    opened: OpenLaunches
+    opened: OpenExecutable
     constants: np.ndarray
     kernels: KernelTexts
 
@@ -150,7 +145,7 @@ class _OpenCompiler:
         alignment = max(ALIGNMENT, self.facts.alignment_bytes)
         assignment = assign_buffers(graph, [source.arguments for _, source in chosen], alignment=alignment)
         counts = dict.fromkeys(each.count for each in (*values, *assignment.spans))
-        opened, uses = _launches(self.model, assignment, chosen, counts, scope, alignment)
+        opened, uses = assembled_open(self.model, assignment, chosen, counts, scope, alignment)
         return CompiledOpen(
             opened=opened,
             constants=assignment.constants,
@@ -182,86 +177,3 @@ class _OpenCompiler:
         except Exception as error:
             _LOG.debug("no fast kernel for open lengths: %s: %s", type(error).__name__, error, exc_info=error)
             return None
-
-
-def _launches(
-    model: Model,
-    assignment: BufferAssignment,
-    chosen: Sequence[tuple[Kernel, Source]],
-    counts: Iterable[int],
-    scope: ExtentScope,
-    alignment: int,
-) -> tuple[OpenLaunches, tuple[tuple[Source, tuple[Base, ...]], ...]]:
-    """Returns the launches of a model's kernels, and their sources with the bases of arguments."""
-    open_numbers = OpenNumbering(assignment, scope)
-    program = open_numbers.program
-    calls, opened, uses = [], [], []
-    status = 0
-    for kernel, source in chosen:
-        locations = assignment.of(source.arguments)
-        bases = tuple(each.base for each in locations)
-        status += bool(kernel.requirements)
-        calls.append(
-            KernelCall(
-                kernel=kernel_name(source, bases),
-                locations=locations,
-                groups=estimate(source.groups),
-                local_size=source.local_size,
-                status=status if kernel.requirements else 0,
-                messages=tuple(text for _, text in kernel.requirements),
-                label=f"{source.label}, for any lengths" if source.extents else source.label,
-                operations=source.operations,
-                where=operations_name(model.main, source.operations),
-                extents=tuple(extent.hint for extent in source.extents),
-                numbers=source.numbers,
-            )
-        )
-        opened.append(
-            OpenCall(
-                groups=program.number(source.groups),
-                locations=tuple(map(open_numbers.location, source.arguments)),
-                extents=tuple(map(program.number, source.extents)),
-            )
-        )
-        uses.append((source, bases))
-    template = _template(model, assignment, calls, status, alignment)
-    names = open_numbers.names([message for call in calls for message in call.messages])
-    values = open_numbers.values()
-    numbered_counts = tuple(program.number(count) for count in counts if isinstance(count, Extent))
-    inputs = open_numbers.ports(assignment.graph.inputs, [len(port.dimensions) for port in template.inputs])
-    outputs = open_numbers.ports(
-        assignment.graph.outputs, [len(port.dimensions) for port in template.outputs]
-    )
-    launches = OpenLaunches(
-        # Guards are complete only now.
-        program=program.result(),
-        symbols=open_numbers.symbols(),
-        values=values,
-        inputs=inputs,
-        outputs=outputs,
-        template=template,
-        calls=tuple(opened),
-        counts=numbered_counts,
-        alignment=alignment,
-        names=names,
-    )
-    return launches, tuple(uses)
-
-
-def _template(
-    model: Model, assignment: BufferAssignment, calls: Sequence[KernelCall], statuses: int, alignment: int
-) -> Executable:
-    """Returns the executable of the example's lengths; the zeros lie behind its arena."""
-    inputs, outputs = assignment.ports(model)
-    zeros = -(-assignment.arena_bytes // alignment) * alignment
-    zeros_bytes = -(-max(SYNC_BYTES, FLAGS + 4 * (1 + statuses)) // ALIGNMENT) * ALIGNMENT
-    return Executable(
-        calls=tuple(calls),
-        inputs=inputs,
-        outputs=outputs,
-        arena_bytes=zeros + zeros_bytes,
-        constants_bytes=assignment.constants.nbytes,
-        unshared_bytes=assignment.unshared_bytes,
-        zeros=zeros,
-        zeros_bytes=zeros_bytes,
-    )

@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from neurald.drivers.compiler.frontend.variants.kept_variants import OpenVariant
-from neurald.drivers.opencl.artifact import write_open_artifact
+from neurald.drivers.opencl.open_artifact import write_open_artifact
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.prepared_model import OpenClPreparedModel
 from neurald.drivers.opencl.runtime.buffer import OpenClBuffer
 from neurald.drivers.opencl.runtime.constants import DeviceConstants
 from neurald.drivers.opencl.runtime.instance_pool import InstancePool
+from neurald.drivers.opencl.runtime.open_executable import LaunchSizes, OpenExecutable, SizedLaunches
 from neurald.drivers.opencl.runtime.open_instance import OpenInstance
-from neurald.drivers.opencl.runtime.open_launches import LaunchSizes, OpenLaunches, SizedLaunches
 from neurald.drivers.opencl.runtime.portions import Portions
 from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult, OutputShape, Timing
@@ -40,7 +40,7 @@ class OpenClOpenModel:
     def __init__(
         self,
         device: DeviceContext,
-        opened: OpenLaunches,
+        opened: OpenExecutable,
         program: BuiltProgram,
         constants: DeviceConstants,
     ) -> None:

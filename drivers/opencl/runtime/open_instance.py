@@ -18,7 +18,7 @@ from neurald.drivers.opencl.runtime.executable import FLAGS
 from neurald.drivers.opencl.runtime.instance import allocate, bound_launch, clear, raise_failure
 from neurald.drivers.opencl.runtime.launcher import SizedCommands
 from neurald.drivers.opencl.runtime.native_kernel import NativeArguments
-from neurald.drivers.opencl.runtime.open_launches import LaunchSizes, OpenLaunches, SizedLaunches
+from neurald.drivers.opencl.runtime.open_executable import LaunchSizes, OpenExecutable, SizedLaunches
 from neurald.drivers.opencl.runtime.portions import Portions
 from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.drivers.opencl.runtime.staging import BufferRange, Staging
@@ -47,7 +47,7 @@ class OpenInstance:
     def __init__(
         self,
         device: DeviceContext,
-        opened: OpenLaunches,
+        opened: OpenExecutable,
         sized: SizedLaunches,
         program: BuiltProgram,
         constants: cl.Buffer,

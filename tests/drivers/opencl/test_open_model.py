@@ -15,17 +15,18 @@ from neurald.drivers.compiler.frontend.variants.shape_specialization import Spec
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.memory.buffer_location import Base, BufferLocation
 from neurald.drivers.opencl import open_compiler
-from neurald.drivers.opencl.artifact import read_artifact, read_open_artifact, write_open_artifact
+from neurald.drivers.opencl.artifact import read_artifact
 from neurald.drivers.opencl.codegen.kernel_source import Source
 from neurald.drivers.opencl.codegen.render import render
 from neurald.drivers.opencl.device import OpenClDevice
+from neurald.drivers.opencl.open_artifact import read_open_artifact, write_open_artifact
 from neurald.drivers.opencl.open_compiler import CompiledOpen, compile_open
 from neurald.drivers.opencl.open_model import OpenClOpenModel
 from neurald.drivers.opencl.platform.device_facts import DeviceKind
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.precision import Precision
 from neurald.drivers.opencl.runtime.constants import DeviceConstants
-from neurald.drivers.opencl.runtime.open_launches import SizedLaunches
+from neurald.drivers.opencl.runtime.open_executable import SizedLaunches
 from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.drivers.opencl.runtime.staging import Staging
 from neurald.drivers.opencl.tuning.build_helper import build_kernels

@@ -1,4 +1,4 @@
-"""Describes a compiled step for all lengths of its open dimensions."""
+"""Assembles an executable for all lengths of the open dimensions of a step."""
 
 from neurald.drivers.compiler.ir.extents.scope import ExtentScope
 from neurald.drivers.compiler.memory.buffer_assignment import BufferAssignment
@@ -8,7 +8,7 @@ from neurald.drivers.cpu.target.executable import Executable
 from neurald.drivers.cpu.target.open_executable import OpenExecutable
 
 
-def opened_executable(
+def assembled_open(
     executable: Executable,
     assignment: BufferAssignment,
     step: Step,

@@ -1,4 +1,4 @@
-"""The launches of a compiled step with open dimensions, for each set of lengths."""
+"""A compiled step with open dimensions, and its launches for each set of lengths."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -51,7 +51,7 @@ class OpenCall(msgspec.Struct, frozen=True, array_like=True):
     extents: tuple[int, ...]
 
 
-class OpenLaunches(OpenStep, frozen=True, array_like=True, kw_only=True):
+class OpenExecutable(OpenStep, frozen=True, array_like=True, kw_only=True):
     """A compiled step whose inputs have open dimensions. See `OpenStep` for its values.
 
     Attributes:
@@ -147,7 +147,7 @@ class SizedLaunches:
             locations and extents there, and its size in bytes.
     """
 
-    def __init__(self, opened: OpenLaunches, max_bytes: int) -> None:
+    def __init__(self, opened: OpenExecutable, max_bytes: int) -> None:
         self._opened = opened
         self._max_bytes = max_bytes
         self._outputs = {port.value for port in opened.outputs if port.value >= 0}
@@ -314,7 +314,7 @@ class SizedLaunches:
         )
 
 
-def _changing_arguments(opened: OpenLaunches) -> Iterator[_ChangingArgument]:
+def _changing_arguments(opened: OpenExecutable) -> Iterator[_ChangingArgument]:
     calls = zip(opened.template.calls, opened.calls, strict=True)
     for number, (call, own) in enumerate(calls):
         for position, place in enumerate(own.locations):
