@@ -1,1 +1,1 @@
-"""Compiles models of a daemon's clients in separate processes, with limits of time and memory."""
+"""Compiles models of daemons' clients and of applications in separate processes, within limits."""

@@ -1,14 +1,14 @@
-"""The messages between a daemon and the process that compiles one model for it.
+"""The messages between a daemon or an application, the owner, and a process that compiles for it.
 
 Each end of a job has a SEQPACKET socket. Messages are sent in sealed memory, so that they may have
 any size:
 
-    daemon -> child:     one memory with a `CompileJob`, and the memories of the model's constants
-    child -> daemon:     one memory with a `CompileReply`, and the artifact's non-empty memories
-    child -> daemon:     before that, any number of `CompileProgress`
-    parent -> daemon:    a `ProcessExit`, if the child ended without a reply
+    owner -> child:      one memory with a `CompileJob`, and the memories of the model's constants
+    child -> owner:      one memory with a `CompileReply`, and the artifact's non-empty memories
+    child -> owner:      before that, any number of `CompileProgress`
+    parent -> owner:     a `ProcessExit`, if the child ended without a reply
 
-A daemon that closes its end no longer wants an answer. Jobs that an application leaves when it
+An owner that closes its end no longer wants an answer. Jobs that an application leaves when it
 exits have no answer: they say where the result is kept (`Keep`).
 """
 
@@ -98,7 +98,7 @@ class CompileJob(msgspec.Struct, frozen=True, array_like=True):
         shapes: the shapes of inputs that the model leaves open, by operand; None if it leaves none
             open.
         options: encoded as in messages of the wire protocol; empty for the default options.
-        device_version: the device version of the daemon's device.
+        device_version: the device version of the owner's device.
         compile_bytes: see `neurald.hal.accounting.limits.Limits`.
         compile_s: see `neurald.hal.accounting.limits.Limits`.
         is_open: see `neurald.hal.compiling.contract.CompilesApart.compile`.
@@ -193,7 +193,7 @@ def last_text(descriptor: int) -> str:
 
 
 def send_exit(connection: _socket.socket, status: ProcessExit) -> None:
-    """Sends how a child has ended. Errors are ignored: the daemon may have closed its end."""
+    """Sends how a child has ended. Errors are ignored: the owner may have closed its end."""
     try:
         packet = bytes([_EXIT_KIND]) + msgspec.msgpack.encode(status)
         connection.send(packet, _socket.MSG_NOSIGNAL | _socket.MSG_DONTWAIT)
@@ -202,7 +202,7 @@ def send_exit(connection: _socket.socket, status: ProcessExit) -> None:
 
 
 def send_progress(connection: _socket.socket, percent: int) -> None:
-    """Sends a `CompileProgress`. It is dropped if the daemon does not read fast enough."""
+    """Sends a `CompileProgress`. It is dropped if the owner does not read fast enough."""
     try:
         packet = bytes([_PROGRESS_KIND]) + msgspec.msgpack.encode(CompileProgress(percent))
         connection.send(packet, _socket.MSG_NOSIGNAL | _socket.MSG_DONTWAIT)
@@ -282,7 +282,7 @@ def received_memories(descriptors: list[int], sizes: Sequence[int]) -> list[Shar
 def memory_exceeded(limit_bytes: int, *, is_file: bool = False) -> ResourceExhaustedPersistent:
     """Returns the error for a compilation that needs too much memory.
 
-    A lower limit that the daemon's process was started with is named in place of the given one.
+    A lower limit that this process was started with is named in place of the given one.
 
     Args:
         limit_bytes: the limit of the compilation.
@@ -294,9 +294,9 @@ def memory_exceeded(limit_bytes: int, *, is_file: bool = False) -> ResourceExhau
         _, hard_limit = resource.getrlimit(getattr(resource, name))
         if hard_limit != resource.RLIM_INFINITY and hard_limit < times * limit_bytes:
             return ResourceExhaustedPersistent(
-                f"compiling the model takes more than the {hard_limit} bytes that the system allows the daemon's "
-                f"process ({name}), less than the compilation's own limit of {limit_bytes} bytes; start the daemon "
-                "with a higher one"
+                f"compiling the model takes more than the {hard_limit} bytes that the system allows the process "
+                f"({name}), less than the compilation's own limit of {limit_bytes} bytes; start the daemon or "
+                "application with a higher one"
             )
     return ResourceExhaustedPersistent(
         f"compiling the model takes more than its limit of {limit_bytes} bytes of memory (compile_bytes)"

@@ -40,7 +40,7 @@ class CompilePool:
 
     Args:
         driver: the driver from which `neurald.hal.registry.create_device` creates the device.
-        device: the device of the daemon, which implements `CompilesApart`.
+        device: the device of this process, which implements `CompilesApart`.
         limits: the limits of the number, time and memory of compilations.
         niceness: the niceness of the processes that compile.
         idle_s: time without a job after which the process that forks them ends; None to keep it, as
@@ -159,7 +159,7 @@ class CompilePool:
         shared_cache: CacheLocation | None = None,
         keep: Keep | None = None,
     ) -> CompileJob:
-        """Creates a job with the limits of the daemon; see `CompileJob`."""
+        """Creates a job with the limits of the pool; see `CompileJob`."""
         return CompileJob(
             model=model,
             pools=tuple(pool.size for pool in pools),
@@ -236,7 +236,7 @@ class CompilePool:
             self._has_left = True
 
     def begin(self) -> _socket.socket:
-        """Begins a new job, and returns the daemon's end of its socket.
+        """Begins a new job, and returns the owner's end of its socket.
 
         Raises:
             OpFailed: no process can be started.
@@ -267,7 +267,7 @@ class CompilePool:
     def _running_process(self) -> ForkServerProcess:
         with self._lock:
             if self._is_closed:
-                raise OpFailed("the daemon is about to stop and compiles no more models")
+                raise OpFailed("the process is about to end and compiles no more models")
             if self._server is not None and self._server.has_ended:
                 written, text = output_clause(self._server.output), "the compiler process has ended%s"
                 note_event(CountedEvent.COMPILER_DEATH, "server", logger.error, text, written)

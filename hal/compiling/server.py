@@ -1,8 +1,9 @@
-"""The process that compiles for a daemon: it imports the compiler once, and forks for each model.
+"""The process that compiles for its owner, a daemon or an application.
 
-It has one thread, so that it can fork. A child has the compiler at once, returns all memory when it
-ends, can be killed at any moment, and leaves nothing behind that could affect the next model. The
-kernel enforces the limits of its time and memory.
+It imports the compiler once, and forks for each model. It has one thread, so that it can fork. A
+child has the compiler at once, returns all memory when it ends, can be killed at any moment, and
+leaves nothing behind that could affect the next model. The kernel enforces the limits of its time
+and memory.
 
 Executions have precedence: this process and its children usually run at a lower priority.
 
@@ -72,7 +73,7 @@ _MAX_RECORDS: Final = 200
 
 
 def main(control_fd: int, driver: str, *, niceness: int, lasts: bool) -> None:
-    """Serves a daemon until the daemon closes its end of the control socket, and exits.
+    """Serves its owner until that closes its end of the control socket, and exits.
 
     Args:
         control_fd: a SEQPACKET socket, from which one packet comes for each job, with a socket for
@@ -121,8 +122,8 @@ def _compiler_of(device: Any) -> _Compile:
     def compile_job(job: CompileJob, pools: list[Memory]) -> CompileResult:
         if job.device_version != version:
             raise OpFailed(
-                f"the driver's files have changed since the daemon was started (from {job.device_version} to "
-                f"{version}); restart the daemon"
+                "the driver's files have changed since its daemon or application was started (from "
+                f"{job.device_version} to {version}); restart that"
             )
         model = None if job.model is None else _model_of(job.model, pools, device)
         if job.keep is not None and job.shared_cache is not None:
@@ -174,7 +175,7 @@ class _ChildProcess(Struct, frozen=True, kw_only=True):
 
 
 class _ForkServer:
-    """Forks children, kills those whose daemon closed the socket, and reports those that die."""
+    """Forks children, kills those whose owner closed the socket, and reports those that die."""
 
     def __init__(self, control: socket.socket, compile_job: _Compile) -> None:
         self._control = control
@@ -187,7 +188,7 @@ class _ForkServer:
         self._left: list[socket.socket] = []
 
     def serve(self) -> None:
-        """Returns when the daemon has closed its end of the control socket, and nothing is left."""
+        """Returns when the owner has closed its end of the control socket, and nothing is left."""
         while True:
             for descriptor, _ in self._poll.poll():
                 if descriptor in self._children:
@@ -257,7 +258,7 @@ class _ForkServer:
         try:
             descriptor = os.pidfd_open(process)
         except OSError:
-            # Nothing would notice its end, nor end it when the daemon closes the job.
+            # Nothing would notice its end, nor end it when the owner closes the job.
             os.kill(process, signal.SIGKILL)
             os.waitpid(process, 0)
             os.close(stderr)
@@ -284,7 +285,7 @@ class _ForkServer:
         _run(connection, self._compile_job)
 
     def _end(self, child: _ChildProcess) -> None:
-        """Ends a child and its process group, and reports to its daemon how it ended by itself."""
+        """Ends a child and its process group, and reports to the owner how it ended by itself."""
         for descriptor in (child.descriptor, child.connection.fileno()):
             self._poll.unregister(descriptor)
             del self._children[descriptor]
@@ -339,7 +340,7 @@ def _run(connection: socket.socket, compile_job: _Compile) -> None:
 
 
 class _Percent:
-    """Sends progress to the daemon, at most once for each percent, and not too often.
+    """Sends progress to the owner, at most once for each percent, and not too often.
 
     Each message wakes its reader, which may interrupt this process.
     """
@@ -367,7 +368,7 @@ def _failure(error: Exception, job: CompileJob) -> Error:
     if isinstance(error, Error):
         return error
     logging.getLogger(__name__).error("a compilation failed", exc_info=error)
-    return OpFailed("compiling failed with an internal error; see the daemon's log")
+    return OpFailed("compiling failed with an internal error; see the log of the daemon or application")
 
 
 def _limit(job: CompileJob) -> None:

@@ -297,7 +297,7 @@ def _bound_by_executions(step: ExecutionStep) -> weakref.ref[PreparedModel] | No
 
 def _free(goal: _Goal, work: "SubmittedWork") -> None:
     """Cancels the work for a compilation that is freed, unless it has another use."""
-    if not unfinished.free(goal):
+    if not unfinished.note_freed(goal):
         work.cancel()
 
 
@@ -315,7 +315,7 @@ def _prepare(reference: "weakref.ref[Optimization]", goal: _Goal, cancellation: 
     if cancellation.is_cancelled:
         return
     found = reference()
-    if found is None and not unfinished.is_finished(goal):
+    if found is None and not unfinished.is_wanted(goal):
         return
     progress = _StepProgress() if found is None else found.begin(goal.step)
     del found

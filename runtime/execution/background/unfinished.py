@@ -69,16 +69,20 @@ def end(goal: Goal) -> None:
     _freed.discard(id(goal))
 
 
-def free(goal: Goal) -> bool:
-    """Returns whether a model is to be finished although its compilation was freed."""
+def note_freed(goal: Goal) -> bool:
+    """Notes that the compilation of a model was freed.
+
+    Returns:
+        Whether the model is finished nevertheless.
+    """
     if id(goal) in _goals and len(_freed) < _MAX_FREED:
         _freed.add(id(goal))
         return True
     return False
 
 
-def is_finished(goal: Goal) -> bool:
-    """Returns whether `free` returned True for a model."""
+def is_wanted(goal: Goal) -> bool:
+    """Returns whether a model is finished although its compilation was freed."""
     return id(goal) in _freed
 
 

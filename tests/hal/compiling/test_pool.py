@@ -156,7 +156,7 @@ def test_a_process_compiles_at_a_lower_priority_and_ends_with_its_model(
     ("what", "kind", "says"),
     [
         ("refuse", BadData, "not to its taste"),
-        ("fail", OpFailed, "its log|daemon's log"),
+        ("fail", OpFailed, "the log of the daemon or application"),
         ("crash", OpFailed, "crashed on the model: SIGSEGV"),
         ("arrays", ResourceExhaustedPersistent, "134217728 bytes.*compile_bytes"),
         ("shared", ResourceExhaustedPersistent, "134217728 bytes.*compile_bytes"),
@@ -373,7 +373,7 @@ def test_nothing_is_left_of_a_pool_that_was_closed(session: Session, start: Star
     pool.close()
     assert isinstance(future.exception(SOON_S), OpFailed)
     wait_until(lambda: not any(map(is_alive, (parent, *children))), SOON_S)
-    with pytest.raises(OpFailed, match="about to stop"):
+    with pytest.raises(OpFailed, match="about to end"):
         compiled(pool, session, doing("echo"))
 
 

@@ -94,11 +94,11 @@ def test_some_freed_ones_are_finished(tmp_path: Path) -> None:
     goals = [Goal(add_model(), Caching(directory=tmp_path)) for _ in range(unfinished._MAX_FREED + 1)]
     for goal in goals:
         unfinished.begin(goal)
-    assert [unfinished.free(goal) for goal in goals] == [True] * unfinished._MAX_FREED + [False]
-    assert [unfinished.is_finished(goal) for goal in goals] == [True] * unfinished._MAX_FREED + [False]
+    assert [unfinished.note_freed(goal) for goal in goals] == [True] * unfinished._MAX_FREED + [False]
+    assert [unfinished.is_wanted(goal) for goal in goals] == [True] * unfinished._MAX_FREED + [False]
     unfinished.end(goals[0])
-    assert unfinished.free(goals[-1])
-    assert not unfinished.free(Goal(add_model(), None))
+    assert unfinished.note_freed(goals[-1])
+    assert not unfinished.note_freed(Goal(add_model(), None))
 
 
 def test_a_freed_compilation_is_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
