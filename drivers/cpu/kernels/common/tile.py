@@ -29,6 +29,9 @@ _MAX_OPEN_VECTORS = 2
 #: Lanes of vectors of which some processors need two cycles where half a vector takes one, and
 #: fewest positions of a product with halves.
 _MIN_HALVED_LANES, _MIN_HALVED_POSITIONS = 16, 8
+#: Fewest positions of a product with a shorter last panel: with less, reading weights takes longer
+#: than multiplying them.
+_MIN_SHORT_POSITIONS = 5
 #: More vectors per panel bring no benefit.
 _MAX_VECTORS = 8
 #: Maximum number of vectors per panel of a product of one position with this many vectors, so that
@@ -40,7 +43,8 @@ class Tile(Struct, frozen=True, kw_only=True):
     """Part of the output computed at once: `positions` × `vectors` registers of `lanes` channels.
 
     If a panel's channels do not fill its vectors, vectors overlap and compute some channels twice.
-    A single vector may have more lanes than there are channels; those beyond compute nothing.
+    The last of several panels overlaps the one before; its first vectors may be left out then. A
+    single vector may have more lanes than there are channels; those beyond compute nothing.
 
     Attributes:
         lanes: channels per vector.
@@ -48,6 +52,8 @@ class Tile(Struct, frozen=True, kw_only=True):
         positions: maximum number of positions.
         panels: number of panels.
         cycles: estimated for the whole product.
+        left_out: number of vectors of the last panel that are not computed, since the panel before
+            has their channels.
         is_half: True if products are added up in float16, in vectors of as many lanes.
         halves_last: True if at most half of the last vector's channels are not in the vector before
             it, so that sums of half a vector are enough.
@@ -58,6 +64,7 @@ class Tile(Struct, frozen=True, kw_only=True):
     positions: int
     panels: int
     cycles: float
+    left_out: int = 0
     is_half: bool = False
     halves_last: bool = False
 
@@ -141,8 +148,27 @@ def _tiles(product: WindowedProduct, target: Target, *, is_packed: bool, is_half
         tile = Tile(
             lanes=lanes, vectors=vectors, positions=positions, panels=panels, cycles=0.0, is_half=is_half
         )
-        tile = replace(tile, halves_last=is_packed and _halves_last(product, target, tile))
-        yield replace(tile, cycles=estimate(panels) * _panel_cycles(product, target, tile))
+        tile = replace(
+            tile,
+            left_out=_left_out(product, tile) if is_packed else 0,
+            halves_last=is_packed and _halves_last(product, target, tile),
+        )
+        cycles = estimate(panels) * _panel_cycles(product, target, tile)
+        if tile.left_out:
+            last = replace(tile, vectors=tile.vectors - tile.left_out)
+            cycles -= _panel_cycles(product, target, tile) - _panel_cycles(product, target, last)
+        yield replace(tile, cycles=cycles)
+
+
+def _left_out(product: WindowedProduct, tile: Tile) -> int:
+    """Returns how many vectors of the last panel of constant weights can be left out."""
+    lengths = product.channels, product.positions, product.depth
+    if tile.is_half or any(isinstance(each, Extent) for each in lengths) or tile.panels == 1:
+        return 0
+    if product.positions < _MIN_SHORT_POSITIONS:
+        return 0
+    rest = product.channels - (tile.panels - 1) * tile.width
+    return tile.vectors - -(-rest // tile.lanes)
 
 
 def _halves_last(product: WindowedProduct, target: Target, tile: Tile) -> bool:

@@ -118,6 +118,22 @@ class GemmWriter:
         self._prefetched_tiles = tiles if is_prefetched else 0
         self._prefetches_inputs = tiles > 1 and self._is_one_row and not is_prefetched
         self._sums = self._new_sums(tile.positions)
+        #: Writes the last panel, if not all of its vectors are computed.
+        self._shorter: GemmWriter | None = None
+        if tile.left_out:
+            vectors = tile.vectors - tile.left_out
+            self._shorter = GemmWriter(
+                code,
+                target,
+                kernel,
+                product,
+                replace(tile, vectors=vectors, left_out=0),
+                replace(weights, vectors=weights.vectors[:vectors]),
+                source,
+                pointers,
+                copy=copy,
+                totals=totals,
+            )
 
     def _new_sums(self, positions: int) -> FloatMicroKernel | DigitSums:
         """Returns the micro-kernel of tiles with this many positions."""
@@ -238,7 +254,25 @@ class GemmWriter:
                     self._pack_panel(batches, channel)
             if self._copy is not None:
                 self._copy_inputs(self._copy, (batches, image), (panel, unit, number), is_first)
-            self._write_unit(self._panel(batches, panel, channel, image, step), unit)
+            self._write_panel(self._panel(batches, panel, channel, image, step), panel, unit)
+
+    def _write_panel(self, panel: _Panel, number: str, unit: str) -> None:
+        """Writes a unit with a panel, given the panel's number."""
+        shorter, code = self._shorter, self._code
+        if shorter is None:
+            self._write_unit(panel, unit)
+            return
+        first, left_out = self._weights.vectors[self._tile.left_out], self._tile.left_out
+        last = replace(
+            panel,
+            weights=address(code, panel.weights, str(first)),
+            channel=total(code, panel.channel, str(left_out * self._tile.lanes)),
+        )
+        is_last = code.value(f"icmp eq i64 {number}, {self._tile.panels - 1}")
+        with code.when(is_last):
+            shorter._write_unit(last, unit)
+        with code.when(code.value(f"xor i1 {is_last}, true")):
+            self._write_unit(panel, unit)
 
     def _copy_inputs(
         self,

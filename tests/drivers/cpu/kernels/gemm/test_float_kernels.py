@@ -12,7 +12,9 @@ from support.cpu.native import run
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.drivers.compiler.passes.fusion.fusion import fuse
+from neurald.drivers.cpu.kernels.common import tile
 from neurald.drivers.cpu.kernels.common.product import WindowedProduct
+from neurald.drivers.cpu.kernels.common.tile import Tile
 from neurald.drivers.cpu.kernels.gemm import micro_kernel, tiled_product
 from neurald.drivers.cpu.kernels.select import routine_for
 from neurald.drivers.cpu.target.routine import Routine
@@ -73,6 +75,29 @@ def test_half_vectors(target: Target) -> None:
     labels = [routine.label for routine in check(cases, target)]
     halves = [float(label.split(" x ")[0].split()[-1]) % 1 for label in labels]
     assert halves == ([0.5] * 7 + [0, 0] if target.lanes(4) == 16 else [0] * 9)
+
+
+def test_shorter_last_panels(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Vectors that the panel before has are left out, for borders, images, groups and blocks."""
+
+    def choose(product: WindowedProduct, target: Target, *, is_packed: bool = False) -> Tile:
+        found = tile._tiles(product, target, is_packed=is_packed, is_half=False)
+        return min((each for each in found if each.left_out), key=lambda each: each.cycles)
+
+    monkeypatch.setattr(tiled_product, "choose_tile", choose)
+    channels = 12 * target.lanes(Scalar.FLOAT32.size_bytes) + 3
+    cases = [
+        windows((1, 1, 7, 50), (channels, 1, 1, 50)),
+        windows((1, 6, 23, 10), (channels, 3, 3, 10), pad=1),
+        windows((3, 4, 4, 5), (channels, 1, 1, 5)),
+        windows((2, 5, 7, 18), (2 * channels, 3, 3, 9), pad=2, stride=2, groups=2),
+        narrow_windows((1, 5, 9, 12), (channels, 3, 3, 12), pad=1),
+    ]
+    check(cases, target)
+    for limit in ("_MAX_STREAMED_INPUT_BYTES", "_MAX_STREAMED_WEIGHT_BYTES", "_MAX_RESIDENT_BYTES"):
+        monkeypatch.setattr(tiled_product, limit, 0)
+    monkeypatch.setattr(tiled_product, "_BLOCK_BYTES", 6000)
+    check([windows((3, 6, 7, 13), (channels, 3, 3, 13), pad=1)], target)
 
 
 def test_large_depthwise_images_are_computed_row_by_row(target: Target) -> None:
