@@ -14,7 +14,7 @@ from typer.main import get_command
 from neurald.hal.rpc.transport.tls_files import TlsFiles
 from neurald.service.cli import app
 from neurald.service.inference.server.admission.request_budget import RequestBudget
-from neurald.service.inference.server.http.host_usage import HostUsage
+from neurald.service.inference.server.calls.host_usage import HostUsage
 from neurald.service.inference.server.http.metrics import metrics_text
 from neurald.service.inference.server.http.openapi import openapi_document
 

@@ -9,7 +9,7 @@ from neurald.service.console.process_usage import ProcessUsage, UsageMeter
 from neurald.service.inference.models.latencies import MeasuredLatencies
 from neurald.service.inference.models.statistics import Latencies, Statistics
 from neurald.service.inference.server.admission.request_budget import RequestBudget
-from neurald.service.inference.server.http.host_usage import HostUsage
+from neurald.service.inference.server.calls.host_usage import HostUsage
 from neurald.service.inference.server.http.metrics import metrics_text
 from neurald.service.manager.state import DriverMetrics, DriverState, DriverStatus, ManagerStatus
 from neurald.service.telemetry.dashboard import dashboard

@@ -26,6 +26,8 @@ from neurald.service.inference.protocol.tensors import (
 )
 from neurald.service.inference.repository.model_config import PLATFORM
 from neurald.service.inference.server.calls.direct_run import DirectRun
+from neurald.service.inference.server.calls.endpoint_load import EndpointLoad
+from neurald.service.inference.server.calls.host_usage import HostUsage
 from neurald.service.inference.server.calls.log_settings import LogSettings
 from neurald.service.inference.server.tracing.trace_settings import Changes
 from neurald.service.inference.server.tracing.traces import RequestTraces
@@ -63,6 +65,10 @@ class Calls:
         traces: the traces of requests.
         log_settings: the log settings of the front end's log.
         allow_control: whether clients may load and unload models.
+
+    Attributes:
+        host: the usage of this host.
+        endpoint_load: reports the load of the service.
     """
 
     def __init__(
@@ -80,6 +86,8 @@ class Calls:
         self._traces = traces
         self._allow_control = allow_control
         self._warnings = RateLimitedLogger(logger)
+        self.host = HostUsage()
+        self.endpoint_load = EndpointLoad(self.host)
         #: False until the models of the start are loaded, and from the moment when the end begins.
         self.is_open = False
 

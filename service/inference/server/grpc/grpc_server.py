@@ -31,7 +31,7 @@ from neurald.hal.rpc.transport.status import UNCOUNTED_PINGS
 logger = logging.getLogger(__name__)
 
 _NO_FLAGS: Final = 0
-_NO_METADATA: Final = ()
+_NO_METADATA: Final[tuple[()]] = ()
 #: Tags of events that belong to no call.
 _NEW_CALL: Final = "new call"
 _SHUT_DOWN: Final = "shut down"
@@ -241,8 +241,13 @@ class ServerCall:
         self.await_message()
         return await self._reading
 
-    def finish(self, answer: bytes) -> None:
-        """Sends the answer of a call that has one, and ends the call."""
+    def finish(self, answer: bytes, trailing: Metadata = _NO_METADATA) -> None:
+        """Sends the answer of a call that has one, and ends the call.
+
+        Args:
+            answer: the answer.
+            trailing: the metadata behind it.
+        """
         if self._is_closed:
             return
         self._is_over = True
@@ -251,7 +256,7 @@ class ServerCall:
             (
                 cygrpc.SendInitialMetadataOperation(_NO_METADATA, _NO_FLAGS),
                 cygrpc.SendMessageOperation(answer, _NO_FLAGS),
-                cygrpc.SendStatusFromServerOperation(_NO_METADATA, _OK, b"", _NO_FLAGS),
+                cygrpc.SendStatusFromServerOperation(trailing, _OK, b"", _NO_FLAGS),
             )
         )
 

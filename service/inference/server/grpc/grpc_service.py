@@ -30,6 +30,12 @@ from neurald.service.inference.server.admission.header_forwarding import Forward
 from neurald.service.inference.server.admission.request_budget import RequestBudget
 from neurald.service.inference.server.admission.restrictions import Restrictions
 from neurald.service.inference.server.calls.calls import Calls, model_parameters
+from neurald.service.inference.server.calls.endpoint_load import (
+    BINARY,
+    LOAD_FORMAT,
+    LOAD_MESSAGE,
+    LOAD_REPORT,
+)
 from neurald.service.inference.server.grpc.grpc_server import (
     BeginCall,
     DirectMethod,
@@ -255,7 +261,7 @@ class V2Service:
         try:
             if not call.is_admitted:
                 self._admit(call, _INFERENCE)
-            trace_id = _trace_id(call)
+            trace_id, load_form = _asked(call)
             added = self._forwarded.of_grpc(call.invocation_metadata())
             self._budget.take(len(message))
             known, id_field = self._known.find(message)
@@ -263,7 +269,7 @@ class V2Service:
                 found = self._calls.run_known(known, trace_id)
                 if isinstance(found, EndedRun):
                     self._budget.give_back(len(message))
-                    call.finish(found.answer + id_field)
+                    self._finish(call, found.answer + id_field, load_form)
                     found.count()
                     return None
                 begun_run = found
@@ -279,7 +285,7 @@ class V2Service:
                 _refuse(call, error)
             else:
                 assert isinstance(answer, bytes)  # noqa: S101 - what `encode_answer` returns
-                call.finish(answer)
+                self._finish(call, answer, load_form)
 
         def begun(abandon: Abandon) -> None:
             def leave() -> None:
@@ -313,6 +319,27 @@ class V2Service:
             None if len(message) > MAX_KNOWN_BYTES else note_known,
         )
 
+    def _finish(self, call: ServerCall, answer: bytes, load_form: bytes | None) -> None:
+        """Ends an inference, with a report of the load if the client wants it and may know it.
+
+        Args:
+            call: the call.
+            answer: its answer.
+            load_form: the form of the report that the client wants; None if it wants none.
+        """
+        if load_form is None:
+            call.finish(answer)
+            return
+        trailing: list[tuple[str, str | bytes]] = []
+        with contextlib.suppress(ServiceError):
+            self._restrictions.require("statistics", partial(_sent, call))
+            load, served = self._calls.endpoint_load, self._calls.registry.served()
+            if load_form == BINARY:
+                trailing.append((LOAD_MESSAGE, load.message(served)))
+            elif (report := load.report(load_form, served)) is not None:
+                trailing.append((LOAD_REPORT, report.decode()))
+        call.finish(answer, tuple(trailing))
+
     async def _stream(self, requests: AsyncIterator[bytes], context: ServerCall) -> AsyncIterator[bytes]:
         """Answers the requests of a stream in their order, with several under way at once."""
         async with self._errors(context, _INFERENCE):
@@ -343,7 +370,7 @@ class V2Service:
         request: InferenceRequest | None = None
         try:
             with self._budget.holding(len(data)):
-                request = decode_request(data, self._calls.regions).of_trace(_trace_id(context))
+                request = decode_request(data, self._calls.regions).of_trace(_asked(context)[0])
                 request = request.with_parameters(self._forwarded.of_grpc(context.invocation_metadata()))
                 answer = await self._calls.infer(request, encode_answer)
             assert isinstance(answer, bytes)  # noqa: S101 - what `encode_answer` returns
@@ -386,10 +413,20 @@ def _sent(call: ServerCall, name: str) -> bytes | None:
     return None
 
 
-def _trace_id(call: ServerCall) -> str:
-    """Returns the client's trace; empty if it takes none."""
-    sent = _sent(call, TRACE_KEY)
-    return "" if sent is None else trace_id_of(sent)
+def _asked(call: ServerCall) -> tuple[str, bytes | None]:
+    """Returns what a client asks for beside its inference, from one look at its metadata.
+
+    Returns:
+        The client's trace, empty if it takes none; and the form of the report of the load that it
+            wants, None for no report.
+    """
+    trace_id, load_form = "", None
+    for key, value in call.invocation_metadata():
+        if key == TRACE_KEY:
+            trace_id = trace_id_of(value if isinstance(value, bytes) else value.encode())
+        elif key == LOAD_FORMAT:
+            load_form = value if isinstance(value, bytes) else value.encode()
+    return trace_id, load_form
 
 
 def _refuse(call: ServerCall, error: Exception) -> None:

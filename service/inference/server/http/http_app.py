@@ -33,12 +33,11 @@ from neurald.service.inference.server.admission.header_forwarding import Forward
 from neurald.service.inference.server.admission.request_budget import RequestBudget
 from neurald.service.inference.server.admission.restrictions import Restrictions
 from neurald.service.inference.server.calls.calls import Calls, parse_json_parameters
+from neurald.service.inference.server.calls.endpoint_load import LOAD_FORMAT, LOAD_REPORT
 from neurald.service.inference.server.http.compression import (
     chosen_encoding,
     compressed,
 )
-from neurald.service.inference.server.http.endpoint_load import LOAD_FORMAT, LOAD_REPORT, EndpointLoad
-from neurald.service.inference.server.http.host_usage import HostUsage
 from neurald.service.inference.server.http.json_parameters import (
     is_size,
     load_parameter,
@@ -90,6 +89,8 @@ _REGION: Final = r"(?:/region/(?P<region>[^/]+))?"
 _CONTROL: Final = "model-repository"
 _MEMORY: Final = "shared-memory"
 _JSON: Final = [(b"content-type", b"application/json")]
+_LOAD_FORMAT: Final = LOAD_FORMAT.encode()
+_LOAD_REPORT: Final = LOAD_REPORT.encode()
 _TEXT: Final = [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")]
 _EVENTS: Final = [(b"content-type", b"text/event-stream; charset=utf-8")]
 
@@ -130,8 +131,6 @@ class HttpApp:
         #: Held while a thread parses, since several would only wait for each other.
         self._parsing = asyncio.Lock()
         self._known = KnownTable()
-        self._host = HostUsage()
-        self._load_of_all = EndpointLoad(self._host)
         #: How many inferences are under way.
         self._running = 0
         self._token = f"Bearer {token}".encode() if token else b""
@@ -257,7 +256,7 @@ class HttpApp:
         text = metrics_text(
             self._calls.registry.served(),
             self._budget,
-            self._host,
+            self._calls.host,
             counts_latencies=self._counts_latencies,
         )
         return 200, text.encode(), _TEXT
@@ -357,15 +356,15 @@ class HttpApp:
 
     def _with_load(self, headers: list[tuple[bytes, bytes]], body: RequestBody) -> list[tuple[bytes, bytes]]:
         """Returns headers with a report of the load, if the client asks for it and may know it."""
-        form = body.headers.get(LOAD_FORMAT)
+        form = body.headers.get(_LOAD_FORMAT)
         if form is None:
             return headers
         try:
             self._restrictions.require("statistics", lambda name: body.headers.get(name.encode()))
         except ServiceError:
             return headers
-        report = self._load_of_all.report(form, self._calls.registry.served())
-        return headers if report is None else [*headers, (LOAD_REPORT, report)]
+        report = self._calls.endpoint_load.report(form, self._calls.registry.served())
+        return headers if report is None else [*headers, (_LOAD_REPORT, report)]
 
     async def _inferred_again(self, body: RequestBody, content: bytes, model: str, version: str) -> Any:
         """Returns the answer of an inference that may have come before; see `_encode_short`.

@@ -1,6 +1,7 @@
 """The V2 protocol over gRPC, as tritonclient speaks it."""
 
 import asyncio
+import json
 import os
 import queue
 import signal
@@ -23,6 +24,8 @@ from neurald.service.inference.protocol.regions import NoRegions
 from neurald.service.inference.server.admission.header_forwarding import ForwardedHeaders
 from neurald.service.inference.server.admission.request_budget import RequestBudget
 from neurald.service.inference.server.admission.restrictions import Restrictions
+from neurald.service.inference.server.calls.endpoint_load import EndpointLoad
+from neurald.service.inference.server.calls.host_usage import HostUsage
 from neurald.service.inference.server.grpc.grpc_service import V2Service
 from neurald.service.inference.server.regions.region_calls import RegionCalls
 
@@ -405,6 +408,62 @@ def test_messages_that_are_too_large_are_refused(tmp_path: Path) -> None:
                 client.infer("open", [given("x", x)])
             assert caught.value.status() == "StatusCode.RESOURCE_EXHAUSTED"
             assert client.infer("open", [given("x", x[:4])]).as_numpy("y").shape == (4, 3)
+
+
+def trailing_of(stub: Any, request: Any, *metadata: tuple[str, str]) -> dict[str, str | bytes]:
+    """Returns the metadata behind the answer of an inference."""
+    _, call = stub.ModelInfer.with_call(request, metadata=metadata)
+    return dict(call.trailing_metadata())
+
+
+def test_clients_that_spread_requests_are_told_the_load(serving: Serving) -> None:
+    request = service_pb2.ModelInferRequest(model_name="same_FP32")
+    request.inputs.add(name="x", datatype="FP32", shape=(1, 4))
+    request.raw_input_contents.append(X.tobytes())
+    with grpc.insecure_channel(serving.grpc) as channel:
+        stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+        for _ in range(2):
+            found = trailing_of(stub, request, ("endpoint-load-metrics-format", "json"))
+            form, _, text = str(found["endpoint-load-metrics"]).partition(" ")
+            assert form == "JSON"
+            load = json.loads(text)
+            assert 0 <= load["cpu_utilization"] <= 1
+            assert load["named_metrics"] == {"pending_request_count": 0}
+        found = trailing_of(stub, request, ("endpoint-load-metrics-format", "text"))
+        assert str(found["endpoint-load-metrics"]).startswith("TEXT cpu_utilization=")
+        for metadata in ((), (("endpoint-load-metrics-format", "yaml"),)):
+            assert not any(key.startswith("endpoint-load") for key in trailing_of(stub, request, *metadata))
+
+
+@pytest.mark.parametrize(
+    ("form", "key"),
+    [
+        (None, None),
+        (b"json", "endpoint-load-metrics"),
+        # The core of gRPC shows this one to policies that balance load, and not to applications.
+        (b"bin", "endpoint-load-metrics-bin"),
+        (b"yaml", None),
+    ],
+)
+@pytest.mark.parametrize("secret", ["one", "two"])
+def test_only_clients_that_may_ask_for_statistics_are_told_the_load(
+    form: bytes | None, key: str | None, secret: str
+) -> None:
+    restrictions = Restrictions(("statistics:secret=one",), noun="protocol")
+    registry = SimpleNamespace(served=list)
+    calls: Any = SimpleNamespace(
+        regions=NoRegions(), registry=registry, endpoint_load=EndpointLoad(HostUsage())
+    )
+    service = V2Service(calls, RegionCalls(), RequestBudget(1), "", restrictions, ForwardedHeaders())
+    sent: list[tuple[bytes, Any]] = []
+    call: Any = SimpleNamespace(
+        invocation_metadata=lambda: (("secret", secret),),
+        finish=lambda answer, trailing=(): sent.append((answer, trailing)),
+    )
+    service._finish(call, b"answer", form)
+    ((answer, trailing),) = sent
+    assert answer == b"answer"
+    assert [name for name, _ in trailing] == ([key] if key is not None and secret == "one" else [])
 
 
 @pytest.mark.parametrize(("token", "is_late"), [("secret", False), ("secret", True), ("wrong", False)])

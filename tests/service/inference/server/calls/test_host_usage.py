@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from neurald.service.inference.server.http import host_usage
-from neurald.service.inference.server.http.host_usage import HostUsage
+from neurald.service.inference.server.calls import host_usage
+from neurald.service.inference.server.calls.host_usage import HostUsage
 
 
 def write(folder: Path, busy: int, idle: int, meminfo: str = "MemTotal: 4 kB\nMemAvailable: 1 kB\n") -> None:

@@ -24,7 +24,7 @@ class _Times(NamedTuple):
 
 
 class HostUsage:
-    """Reads the usage of the host again and again.
+    """Reads the usage of the host again and again. Any thread may ask for it.
 
     Args:
         folder: the folder /proc.
@@ -56,13 +56,14 @@ class HostUsage:
 
         It is that since the last reading that is long enough ago.
         """
-        if self._times is None:
+        before = self._times
+        if before is None:
             return None
         now_s = time.monotonic()
         if now_s - self._read_s >= _MIN_INTERVAL_S:
             times = self._read_times()
-            if times is not None and times.all > self._times.all:
-                idle = (times.idle - self._times.idle) / (times.all - self._times.all)
+            if times is not None and times.all > before.all:
+                idle = (times.idle - before.idle) / (times.all - before.all)
                 self._utilization = min(1.0, max(0.0, 1.0 - idle))
                 self._read_s, self._times = now_s, times
         return self._utilization

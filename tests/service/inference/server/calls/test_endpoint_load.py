@@ -6,11 +6,36 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from neurald.service.inference.models.statistics import Statistics
-from neurald.service.inference.server.http import host_usage
-from neurald.service.inference.server.http.endpoint_load import EndpointLoad
-from neurald.service.inference.server.http.host_usage import HostUsage
+from neurald.service.inference.server.calls import host_usage
+from neurald.service.inference.server.calls.endpoint_load import EndpointLoad
+from neurald.service.inference.server.calls.host_usage import HostUsage
+
+
+def load_report() -> Any:
+    """Returns an empty message OrcaLoadReport, of the fields that a report has."""
+    file = descriptor_pb2.FileDescriptorProto(name="orca.proto", package="xds.data.orca.v3", syntax="proto3")
+    message = file.message_type.add(name="OrcaLoadReport")
+    kinds = descriptor_pb2.FieldDescriptorProto
+    for number, name in ((1, "cpu_utilization"), (2, "mem_utilization"), (6, "rps_fractional"), (7, "eps")):
+        message.field.add(name=name, number=number, type=kinds.TYPE_DOUBLE, label=kinds.LABEL_OPTIONAL)
+    entry = message.nested_type.add(name="NamedMetricsEntry")
+    entry.options.map_entry = True
+    entry.field.add(name="key", number=1, type=kinds.TYPE_STRING, label=kinds.LABEL_OPTIONAL)
+    entry.field.add(name="value", number=2, type=kinds.TYPE_DOUBLE, label=kinds.LABEL_OPTIONAL)
+    message.field.add(
+        name="named_metrics",
+        number=8,
+        type=kinds.TYPE_MESSAGE,
+        type_name=".xds.data.orca.v3.OrcaLoadReport.NamedMetricsEntry",
+        label=kinds.LABEL_REPEATED,
+    )
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    found = pool.FindMessageTypeByName("xds.data.orca.v3.OrcaLoadReport")
+    return message_factory.GetMessageClass(found)()
 
 
 class Service:
@@ -72,7 +97,7 @@ def test_models_that_go_have_no_negative_rate(tmp_path: Path) -> None:
     assert (found["rps_fractional"], found["eps"]) == (0, 0)
 
 
-def test_both_forms_have_the_same_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_forms_have_the_same_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "stat").write_text("cpu  0 0 0 10 0 0 0 0 0 0\n")
     (tmp_path / "meminfo").write_text("MemTotal: 3 kB\nMemAvailable: 1 kB\n")
     service = Service(tmp_path)
@@ -84,6 +109,11 @@ def test_both_forms_have_the_same_values(tmp_path: Path, monkeypatch: pytest.Mon
         b"TEXT cpu_utilization=0.75, mem_utilization=0.666667, rps_fractional=0.0, eps=0.0, "
         b"named_metrics.pending_request_count=3"
     )
+    report = load_report()
+    report.ParseFromString(service.load.message(service.versions))
+    assert (report.cpu_utilization, report.mem_utilization) == (0.75, 0.666667)
+    assert (report.rps_fractional, report.eps) == (0, 0)
+    assert report.named_metrics == {"pending_request_count": 3}
 
 
 @pytest.mark.parametrize("form", [b"", b"JSON", b"bin", b"json, text", b"\xff"])
