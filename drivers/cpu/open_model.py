@@ -25,7 +25,7 @@ from neurald.hal.operations.machinery.call import Shape
 
 
 class CpuOpenModel:
-    """Implements `neurald.drivers.compiler.frontend.variants.shape_specialization.OpenModel`.
+    """Implements `neurald.drivers.compiler.frontend.variants.open_models.OpenModel`.
 
     Args:
         model: the model.

@@ -28,7 +28,7 @@ from neurald.hal.sync.cancellation import Cancellation
 
 
 class OpenClOpenModel:
-    """Implements `neurald.drivers.compiler.frontend.variants.shape_specialization.OpenModel`.
+    """Implements `neurald.drivers.compiler.frontend.variants.open_models.OpenModel`.
 
     Args:
         device: the device that runs it.

@@ -1,6 +1,7 @@
 """Docstrings say what a thing is or does, and describe the parameters that there are."""
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,10 @@ pytestmark = pytest.mark.quick
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = (*SOURCES, "benchmarks", "examples", "scripts", "tests")
+#: A name of the library in a docstring or a comment.
+_NAME = re.compile(r"`neurald((?:\.(?!v\d)\w+)+)`")
+#: Names that only look like it: of files, and of units of systemd.
+_FILES = (".toml", ".socket")
 _QUESTION = re.compile(r'"""(?:Whether|What|How|Which|Where|Why)\b')
 _FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 #: A section, and its entries, each of which may describe several parameters.
@@ -102,3 +107,39 @@ def test_other_parameters_are_found(signature: str, section: str, agrees: bool) 
     assert agrees == (not list(_differences(function)))
     method = indent(f"{docstring}def __init__(self, {signature}): ...\n", "    ")
     assert agrees == (not list(_differences(f"class Does:\n{method}")))
+
+
+def _resolves(name: str) -> bool:
+    """Returns whether a dotted name is that of a module, or of something that one defines."""
+    place, words = ROOT / "src" / "neurald", name.split(".")
+    while words and (place / words[0]).is_dir():
+        place /= words.pop(0)
+    if words and (place / f"{words[0]}.py").is_file():
+        return not words[1:] or words[1] in _defined(place / f"{words[0]}.py")
+    return not words or words[0] in _defined(place / "__init__.py")
+
+
+@functools.cache
+def _defined(path: Path) -> frozenset[str]:
+    """Returns the names that a module defines; those of a package may come from its modules."""
+    text = path.read_text(encoding="utf-8")
+    if path.name == "__init__.py":
+        return frozenset(re.findall(r"\w+", text))
+    found = set()
+    for node in ast.parse(text).body:
+        if isinstance(node, _FUNCTIONS | ast.ClassDef):
+            found.add(node.name)
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        found |= {each.id for each in targets if isinstance(each, ast.Name)}
+    return frozenset(found)
+
+
+@pytest.mark.parametrize("folder", SOURCES)
+def test_names_of_the_library_exist(folder: str) -> None:
+    stale = [
+        f"{path}: neurald{name}"
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for name in _NAME.findall(path.read_text(encoding="utf-8"))
+        if not name.endswith(_FILES) and not _resolves(name[1:])
+    ]
+    assert not stale

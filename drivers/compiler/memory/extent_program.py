@@ -41,7 +41,7 @@ class Division(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Condition(msgspec.Struct, frozen=True, array_like=True):
-    """A test of a sum's sign; see `neurald.drivers.compiler.ir.extents.extent.Guard`."""
+    """A test of a sum's sign; see `neurald.drivers.compiler.ir.extents.scope.Guard`."""
 
     value: Sum
     relation: int

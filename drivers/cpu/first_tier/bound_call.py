@@ -55,7 +55,7 @@ class BoundCall(Struct, frozen=True, kw_only=True):
         arguments: the output first: indexes of operands, constants, and temporaries.
         words: sizes and other parameters.
         work_items, cost_ns: see `neurald.drivers.cpu.target.routine.Routine`.
-        messages: see `neurald.drivers.cpu.target.executable.KernelCall`.
+        messages: see `neurald.drivers.cpu.target.kernel_calls.KernelCall`.
     """
 
     function: str

@@ -214,7 +214,7 @@ class ExecutionHandler:
 
 @dataclass(frozen=True, slots=True)
 class RunWithData:
-    """A request that was received with its data; see `DeviceHandler.receive_with_data`.
+    """A request that was received with its data; see `ExecutionHandler.receive_with_data`.
 
     Attributes:
         run: the request.

@@ -27,12 +27,12 @@ class _HasArtifact(Protocol):
 
 
 #: The models, which implement
-#: `neurald.drivers.compiler.frontend.variants.shape_specialization.OpenModel`.
+#: `neurald.drivers.compiler.frontend.variants.open_models.OpenModel`.
 _M = TypeVar("_M", bound=_HasArtifact)
 
 
 class OpenVariants(Struct, Generic[_M], frozen=True, kw_only=True):
-    """Implements `neurald.drivers.compiler.frontend.variants.shape_specialization.OpenModels`.
+    """Implements `neurald.drivers.compiler.frontend.variants.open_models.OpenModels`.
 
     Attributes:
         model: the model.
