@@ -3,7 +3,6 @@
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from neurald.drivers.compiler.memory.buffer_location import Port
@@ -112,7 +111,7 @@ class CpuPreparedModel(InProcessModel):
         known = self._bindings.get(id(request))
         if known is None or known[0]() is not request:
             return None
-        return partial(self.native.run, known[1], None)
+        return self.native.repeating(known[1])
 
     def create_native_call(self, request: Request) -> NativeCall | None:
         """See `CallsNatively.create_native_call`."""

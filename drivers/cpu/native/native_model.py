@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 from neurald.drivers.compiler.ir.string_references import is_string, stored_dtype
 from neurald.drivers.cpu.native.instances.argument_binding import ArgumentBinding
@@ -17,6 +17,7 @@ from neurald.drivers.cpu.native.objects.llvm import LoadedCode
 from neurald.drivers.cpu.native.programs.step_program import COMMON_ARGUMENTS, caller_name
 from neurald.drivers.cpu.native.python_calls.python_call import Array, ArrayFunction, python_table
 from neurald.drivers.cpu.native.records.call_division import division
+from neurald.drivers.cpu.native.records.step_records import LOOP_TIMEOUT_NS
 from neurald.drivers.cpu.native.thread_pool import Team
 from neurald.drivers.cpu.target.executable import Executable, Instruction
 from neurald.drivers.cpu.target.kernel_calls import KernelCall
@@ -239,12 +240,34 @@ class NativeModel:
         finally:
             self._instances.give_back(instance)
         if stopped is not None:
-            where = f"in {_name(stopped)}"
-            if cancellation is not None:
-                cancellation.require_not_cancelled(where)
-            raise MissedDeadlineTransient(f"the deadline passed {where}")
+            _raise_stopped(stopped, cancellation)
         if deadline_s is not None and time.monotonic() >= deadline_s:
             raise MissedDeadlineTransient("the deadline passed in its last kernel")
+
+    def repeating(self, binding: ArgumentBinding) -> Callable[[Cancellation], None]:
+        """Returns a function that does what `run` does without a deadline, in fewer frames.
+
+        Args:
+            binding: addresses of inputs and outputs.
+        """
+        if self._sizes is not None or self.opened is not None:
+            return partial(self.run, binding, None)
+        take = cast("Callable[[None, Cancellation], Instance]", self._instances.take)
+        give_back, cancellations = self._instances.give_back, self._cancellations
+
+        def run(cancellation: Cancellation) -> None:
+            instance = take(None, cancellation)
+            try:
+                if not instance.is_original:
+                    instance = cast("Instance", self._fitted(instance))
+                cancellations[instance] = cancellation
+                stopped = instance.run(binding, cancellation.address, 0, LOOP_TIMEOUT_NS)
+            finally:
+                give_back(instance)
+            if stopped is not None:
+                _raise_stopped(stopped, cancellation)
+
+        return run
 
     def run_arrays(
         self,
@@ -573,6 +596,19 @@ def should_keep_gil(time_ns: Callable[[int], int], *, factor: int = 1) -> bool:
         factor: how many times as long it may take as a step whose lengths are known.
     """
     return time_ns(_SHORT_RUNS) <= factor * _MAX_SHORT_NS
+
+
+def _raise_stopped(stopped: KernelCall | Instruction, cancellation: Cancellation | None) -> NoReturn:
+    """Raises the error of a step that was stopped.
+
+    Args:
+        stopped: what it was doing.
+        cancellation: may have stopped it.
+    """
+    where = f"in {_name(stopped)}"
+    if cancellation is not None:
+        cancellation.require_not_cancelled(where)
+    raise MissedDeadlineTransient(f"the deadline passed {where}")
 
 
 def _name(stopped: KernelCall | Instruction) -> str:
