@@ -164,7 +164,8 @@ class KnownRun(Struct, kw_only=True, eq=False, weakref=True):
                 arena, inputs = lane.arena(self.room), self.inputs
             else:
                 arena, inputs = lane.arena(in_place.room), in_place.inputs
-                self._check()
+                for place in self.regions:
+                    place.region.check()
             for (place, begin, end), tensor in zip(self.sources, inputs, strict=True):
                 if not tensor.window:
                     place.copy_into(arena[begin:end])
@@ -209,7 +210,8 @@ class KnownRun(Struct, kw_only=True, eq=False, weakref=True):
             if in_place is not None:
                 if in_place.is_cut(memory):
                     return False
-                self._check()
+                for place in self.regions:
+                    place.region.check_size()
                 if in_place.results and answer.outputs == in_place.results:
                     return True
             if answer.outputs != self.outputs:
@@ -234,11 +236,6 @@ class KnownRun(Struct, kw_only=True, eq=False, weakref=True):
             lane.windows.renew(self)
             return True
         return False
-
-    def _check(self) -> None:
-        """Raises ServiceError if a region cannot be used any more."""
-        for place in self.regions:
-            place.region.check()
 
     @property
     def placed_inputs(self) -> Sequence[PlacedTensor]:

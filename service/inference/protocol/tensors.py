@@ -99,6 +99,9 @@ class RegionFile(Protocol):
     def check(self) -> None:
         """Raises ServiceError if the file cannot be used any more."""
 
+    def check_size(self) -> None:
+        """Raises ServiceError if the file is shorter than it was; takes less than `check`."""
+
 
 class RegionPlace(Protocol):
     """A part of a region, for later requests. It does not keep the region.

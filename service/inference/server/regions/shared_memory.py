@@ -80,10 +80,15 @@ class _SharedFile:
         status = os.fstat(self.descriptor)
         if status.st_uid != os.geteuid():
             raise _unusable(self.name, "it belongs to another user than the service")
-        if status.st_size < self.offset + self.size:
-            raise _unusable(
-                self.name, f"it has {status.st_size} bytes; {self.offset + self.size} are registered"
-            )
+        self._require_size(status.st_size)
+
+    def check_size(self) -> None:
+        """Raises ServiceError if the file is shorter than it was; takes less than `check`."""
+        self._require_size(os.lseek(self.descriptor, 0, os.SEEK_END))
+
+    def _require_size(self, found: int) -> None:
+        if found < self.offset + self.size:
+            raise _unusable(self.name, f"it has {found} bytes; {self.offset + self.size} are registered")
 
     def copy_into(self, target: memoryview, offset: int) -> None:
         """Copies bytes from an offset of the file; see `InputBytes.copy_into`."""

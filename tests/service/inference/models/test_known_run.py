@@ -44,6 +44,9 @@ class Place:
         if error is not None:
             raise error
 
+    def check_size(self) -> None:
+        self.check()
+
     def is_beside(self, other: "Place") -> bool:
         return other.name == self.name
 

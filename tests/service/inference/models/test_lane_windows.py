@@ -21,6 +21,9 @@ class Region:
     def check(self) -> None:
         pass
 
+    def check_size(self) -> None:
+        pass
+
 
 @dataclass
 class Place:
