@@ -306,6 +306,8 @@ class RingEnd:
             BadData: see `has_entry`.
         """
         if self.has_entry:
+            # What `always_wake` has set ends with this wait, as it does with a sleep.
+            self._words[self._sleeps] = 0
             return True
         end_s = None if timeout_s is None else time.monotonic() + timeout_s
         poll = self._sleeper[0]

@@ -159,6 +159,21 @@ def test_a_sleeping_end_is_woken(ends: tuple[RingEnd, RingEnd]) -> None:
 
 
 @pytest.mark.skipif(not ring_end.STORES_IN_ORDER, reason="packets name entries on this machine")
+def test_a_wait_ends_that_its_peer_sends_packets(ends: tuple[RingEnd, RingEnd]) -> None:
+    """Also one for an entry that is there: packets of later ones would stay in the socket."""
+    client, daemon = ends
+    client.always_wake()
+    daemon.put(b"first")
+    assert client.sleep(10)
+    client.take()
+    assert client._connection.recv(16)[0] == WAKE
+    daemon.put(b"second")
+    assert not select.select([client._connection], [], [], 0)[0]
+    assert client.sleep(10)
+    client.take()
+
+
+@pytest.mark.skipif(not ring_end.STORES_IN_ORDER, reason="packets name entries on this machine")
 def test_a_cancellation_wakes_native_code_that_sleeps(ends: tuple[RingEnd, RingEnd]) -> None:
     client, daemon = ends
     client.put(b"x")
