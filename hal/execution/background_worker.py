@@ -35,6 +35,17 @@ _IDLE_S: Final = 5.0
 _EXIT_S: Final = 2.0
 
 
+#: The number of this process. To ask the system for it takes longer than the rest of a short call.
+_process: Final = [os.getpid()]
+
+
+def _note_child() -> None:
+    _process[0] = os.getpid()
+
+
+os.register_at_fork(after_in_child=_note_child)
+
+
 class SubmittedWork:
     """A piece of work for those who submitted it, or wait for its result. Thread-safe.
 
@@ -47,7 +58,7 @@ class SubmittedWork:
         self.cancellation: Final = Cancellation()
         self._is_over = self._lacked = False
         # The thread does not exist in a forked child.
-        self._process = os.getpid()
+        self._process = _process[0]
 
     def cancel(self) -> None:
         """Cancels the work. It is not begun, or ends early."""
@@ -70,7 +81,7 @@ class SubmittedWork:
     @property
     def is_lost(self) -> bool:
         """True if it has to be submitted again: in a forked child, or if a resource was lacking."""
-        return self._lacked or self._process != os.getpid()
+        return self._lacked or self._process != _process[0]
 
     def give_way(self, deadline_s: float | None = None) -> bool:
         """Lets the work use the interpreter before a call that its result would make faster.
@@ -81,7 +92,8 @@ class SubmittedWork:
         Returns:
             Whether the work is ongoing; if it is not, this need not be called again.
         """
-        if not self.is_ongoing:
+        # The same as `is_ongoing`, in a third of the time.
+        if self._is_over or self._lacked or self._process != _process[0] or self.cancellation.is_cancelled:
             return False
         turns.give_way(deadline_s)
         return True

@@ -64,6 +64,8 @@ class InterpreterTurns:
                 `time.monotonic()`; None for none.
         """
         now_s = time.monotonic()
+        if self._end_s <= now_s < self._begin_s + _INTERVAL_S:
+            return  # So it is with most calls, which may be short.
         past_s = now_s - self._begin_s
         if past_s >= _INTERVAL_S:
             # After a time without calls there is no turn, since the work had the interpreter.

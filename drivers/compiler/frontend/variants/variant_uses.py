@@ -97,8 +97,11 @@ class VariantUses:
                 return None
             result = function(*arguments)
             if result is not None:
-                self.add()
-                self.give_way()
+                # Calls may be short: those that have nothing to do take longer than this.
+                if self._count >= 0:
+                    self.add()
+                if self._work is not None:
+                    self.give_way()
             return result
 
         return call

@@ -6,6 +6,7 @@ import weakref
 import pytest
 
 from neurald.drivers.compiler.frontend.variants.variant_uses import FREQUENT_USES, VariantUses, improving
+from neurald.hal.execution import background_worker
 from neurald.hal.execution.background_worker import SubmittedWork
 from neurald.hal.sync.interpreter_turns import turns
 
@@ -92,7 +93,7 @@ def test_work_that_a_fork_has_lost_is_begun_again(monkeypatch: pytest.MonkeyPatc
     variant = _Variant()
     uses = VariantUses(variant.improve)
     use_often(uses)
-    monkeypatch.setattr(SubmittedWork, "is_lost", True)
+    monkeypatch.setattr(background_worker, "_process", [0])
     uses.give_way()
     monkeypatch.undo()
     use_often(uses)
