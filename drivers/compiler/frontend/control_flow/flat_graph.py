@@ -406,7 +406,7 @@ class FlatGraph:
         return max((self.symbol_levels.get(each, 0) for each in symbols_of(lengths)), default=0)
 
     def outermost_level(self, lowest: int) -> int:
-        """Returns the number of the region that need not repeat, `lowest` or an inner one."""
+        """Returns the number of the region that repeats least and can read what `lowest` sets."""
         level = len(self.regions) - 1
         while level > lowest and self.regions[level].repeats:
             level -= 1

@@ -65,7 +65,7 @@ def quotient(scope: "TermScope", dividend: Any, divisor: Any) -> Any:
     whole, rest = divided(scope, dividend, divisor)
     if _is_below(rest, divisor):
         return whole
-    multiples, other = _without_remainders(rest, divisor)
+    multiples, other = _without_remainders(scope, rest, divisor)
     if len(terms_of(other)) < len(terms_of(rest)):
         # Terms cancel, as in a padded length. Others have closer bounds with the remainder.
         return whole + multiples + quotient(scope, other, divisor)
@@ -114,7 +114,7 @@ def remainder(scope: "TermScope", dividend: Any, divisor: Any) -> Any:
     for found in (rest, rest + divisor):
         if _is_below(found, divisor):
             return found
-    _, other = _without_remainders(rest, divisor)
+    _, other = _without_remainders(scope, rest, divisor)
     if other is not rest:
         return remainder(scope, other, divisor)
     variable = [factor for product, factor in terms_of(rest).items() if product]
@@ -160,7 +160,7 @@ def _is_below(rest: Any, divisor: Any) -> bool:
     return bool(low >= 0 and least > 0)
 
 
-def _without_remainders(rest: Any, divisor: Any) -> tuple[Any, Any]:
+def _without_remainders(scope: "TermScope", rest: Any, divisor: Any) -> tuple[Any, Any]:
     """Returns (whole, rest) with the old rest = whole × divisor + (new rest).
 
     In the new rest, f × (x % n) is f × x wherever f × n is a multiple of the divisor.
@@ -172,9 +172,9 @@ def _without_remainders(rest: Any, divisor: Any) -> tuple[Any, Any]:
         if len(product) == 1 and product[0].kind is AtomKind.REMAINDER:
             (atom,) = product
             if not isinstance(atom.divisor, Polynomial) and factor * atom.divisor % divisor == 0:
-                multiple = atom.dividend // atom.divisor
-                whole = whole - factor * atom.divisor // divisor * multiple
-                rest = rest - factor * (atom.dividend % atom.divisor - atom.dividend)
+                whole = whole - factor * atom.divisor // divisor * (atom.dividend // atom.divisor)
+                # x % n may have another form by now. This one has to disappear.
+                rest = rest - factor * (scope.extent({product: 1}) - atom.dividend)
     return whole, rest
 
 

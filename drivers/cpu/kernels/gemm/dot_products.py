@@ -244,11 +244,9 @@ def _sums(
         whole = 0
     if is_open:
         # The rest of the whole vectors, and then of the terms.
-        last, carried = (
-            terms // factors.terms * factors.terms,
-            [(v.type(factors.element), x) for x in sums[0]],
-        )
+        last = terms // factors.terms * factors.terms
         if copies > 1:
+            carried = [(v.type(factors.element), each) for each in sums[0]]
             with code.loop(
                 str(whole * factors.terms), str(last), carried, step=factors.terms, may_be_empty=True
             ) as loop:

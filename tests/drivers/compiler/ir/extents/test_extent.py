@@ -343,6 +343,19 @@ def test_ratios_of_one_length_have_close_bounds() -> None:
     assert scope.guards
 
 
+def test_remainders_of_remainders_end_whatever_bounds_were_found_meanwhile() -> None:
+    scope = ExtentScope((67,))
+    (size,) = scope.symbols
+    inner = (size - 40) % 8
+    assert size < 72
+    assert size >= 64
+    for offset in range(-9, 10):
+        found = (offset - inner) % 8
+        assert [value(found, (length, 0)) for length in range(64, 72)] == [
+            (offset - (length - 40) % 8) % 8 for length in range(64, 72)
+        ]
+
+
 @pytest.mark.parametrize("least", [2, 8, 9, 12])
 def test_an_assumption_does_not_decide_which_elements_exist(least: int) -> None:
     scope = ExtentScope(())
