@@ -7,6 +7,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.model.graph import ChannelQuant, Location, Operand
 from neurald.hal.model.types import Dimensions, Lifetime, OperandType, byte_size
 from neurald.hal.operations.machinery.signature import MAX_RANK
+from neurald.hal.records import replace
 from neurald.hal.validation.operand_rules import validate_operand_type
 from neurald.runtime.tflite.file.schema import INT2, UINT4, Quantization, Tensor
 from neurald.runtime.tflite.file.schema_enums import TensorType
@@ -49,6 +50,10 @@ PACKED_BITS = {TensorType.INT4: 4, UINT4: 4, INT2: 2}
 
 #: Types of matrices that may be quantised by blocks.
 BLOCKWISE_TYPES = (TensorType.INT4, INT2)
+
+#: Scale of constants whose file says 0, as converters do for filters of zeros. Products with it
+#: round to the same as products with 0, in integers and in float32.
+_TINY = 2.0**-80
 
 #: Integers without quantisation.
 _UNSCALED = Quantization(scales=(1.0,), zero_points=(0,), dimension=0)
@@ -172,6 +177,9 @@ def _type(tensor: Tensor) -> tuple[OperandType, Quantization | None]:
     if quantized is None:
         raise UnsupportedFeature(f"{tensor} has type {tensor.type_name}, which is not supported")
     quantization = tensor.quantization() or _UNSCALED
+    if tensor.data is not None and 0 in quantization.scales:
+        scales = tuple(scale or _TINY for scale in quantization.scales)
+        quantization = replace(quantization, scales=scales)
     if len(quantization.scales) > 1:
         if tensor.type not in _BYTES:
             raise UnsupportedFeature(

@@ -75,6 +75,20 @@ def test_a_constant_of_several_scales() -> None:
     assert made.lifetime is Lifetime.CONSTANT_POOL
 
 
+def test_constants_with_a_scale_of_0_have_a_tiny_one() -> None:
+    """Converters write it for filters of zeros; LiteRT runs such models."""
+    made = operand((2,), "INT16", data=np.zeros(2, np.int16), scale=0.0)
+    assert 0 < made.scale < 2.0**-70
+    made = operand(
+        (2, 3), "INT8", data=np.zeros((2, 3), np.int8), scale=(0.5, 0.0, 2.0), quantized_dimension=1
+    )
+    assert made.channel_quant is not None
+    assert made.channel_quant.scales[::2] == (0.5, 2.0)
+    assert 0 < made.channel_quant.scales[1] < 2.0**-70
+    with pytest.raises(BadData, match="needs a positive one"):
+        operand((2,), "INT8", scale=0.0)
+
+
 def test_an_input_of_several_scales() -> None:
     made = operand((2, 3), "INT8", scale=(0.5, 0.25, 2), quantized_dimension=1)
     assert made.type is OperandType.TENSOR_QUANT8_SYMM_PER_CHANNEL
@@ -144,7 +158,7 @@ def test_a_variable_is_unsupported_unless_it_is_fed() -> None:
         ({"type_": "INT8", "scale": (1, 2, 3)}, "3 scales along dimension 0"),
         ({"type_": "INT8", "scale": (1, 2), "quantized_dimension": 1}, "dimension 1"),
         ({"type_": "INT8", "scale": (1, 2), "quantized_dimension": -1}, "dimension -1"),
-        ({"type_": "INT8", "scale": (1, 0), "data": b"ab"}, "channel scale"),
+        ({"type_": "INT8", "scale": (1, -1), "data": b"ab"}, "channel scale"),
         ({"type_": "INT8", "scale": (1, float("nan")), "data": b"ab"}, "channel scale"),
         ({"shape": (2**31 - 1, 2**31 - 1)}, "bytes"),
         ({"shape": (2**31 - 1,) * 8}, "bytes"),

@@ -68,6 +68,41 @@ def test_floats_with_quantized_weights(load: Load, scales: Any) -> None:
     np.testing.assert_allclose(run_references(model, x)[0], expected, atol=0.01 * np.abs(expected).max())
 
 
+@pytest.mark.parametrize("type_", ["FLOAT32", "INT8", "INT16"])
+@pytest.mark.parametrize("scales", [0.0, (0.5, 0.0, 0.25)])
+def test_filters_whose_scale_is_0_add_nothing(load: Load, type_: str, scales: Any) -> None:
+    """Whatever their elements are, and as LiteRT does: the bias of integers has that scale, too."""
+    weights, is_float = random_bytes(3, 2, 2, 4), type_ == "FLOAT32"
+    bias = np.array([100, -200, 300])
+    stored = (
+        fixed(bias.astype(np.float32)) if is_float else fixed(bias, "INT64" if type_ == "INT16" else "INT32")
+    )
+    model = load(
+        "CONV_2D",
+        (
+            shaped(1, 5, 5, 4, type_=type_, scale=() if is_float else 0.5),
+            fixed(weights, "INT8", scale=scales),
+            stored,
+        ),
+        shaped(0, type_=type_, scale=() if is_float else 50.0),
+        "Conv2DOptions",
+        StrideW=1,
+        StrideH=1,
+    )
+    numbers_in = np.random.default_rng(2).integers(-128, 128, (1, 5, 5, 4))
+    x = numbers_in.astype(np.float32 if is_float else type_.lower())
+    real = np.moveaxis(weights, 0, 3) * np.array(scales)
+    if is_float:
+        expected = convolution_sums(x, real, 1, (1, 1), (1, 1)) + bias
+    else:
+        expected = convolution_sums(x * 0.5, real, 1, (1, 1), (1, 1)) + bias * 0.5 * np.array(scales)
+        limits = np.iinfo(type_.lower())
+        expected = np.clip(expected / 50, limits.min, limits.max)
+    tolerance = 0.01 * np.abs(expected).max() if is_float else 0.51
+    for result in (run_references(model, x)[0], run_with_kernels(model, x)):
+        np.testing.assert_allclose(result, expected, atol=tolerance)
+
+
 @pytest.mark.parametrize("dilation", [1, 2])
 @pytest.mark.parametrize(("type_", "scale"), [("FLOAT32", ()), ("INT8", 0.5), ("INT16", 0.5)])
 def test_grouped_convolution(load: Load, type_: str, scale: Any, dilation: int) -> None:
