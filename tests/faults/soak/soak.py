@@ -133,7 +133,8 @@ class Growth:
         if self.memory_per_hour > most_per_hour:
             least, most = (each / MIB for each in self.memory_interval)
             faults.append(
-                f"{who}: memory grows by {self.memory_per_hour / MIB:.2f} MiB an hour (95 %: {least:.2f} to {most:.2f})"
+                f"{who}: memory grows by {self.memory_per_hour / MIB:.2f} MiB an hour, or more, in either half and "
+                f"in the whole (the whole, 95 %: {least:.2f} to {most:.2f})"
             )
         for name, grown in (("descriptors", self.descriptors), ("threads", self.threads)):
             if grown > flat:
@@ -293,7 +294,7 @@ def show(result: dict[str, Any]) -> int:
     for who, each in result["growth"].items():
         least, most = (end / MIB for end in each["memory_interval"])
         sys.stdout.write(
-            f"{who:10} {each['memory_per_hour'] / MIB:8.2f} MiB/h (95 %: {least:.2f} to {most:.2f})  "
+            f"{who:10} {each['memory_per_hour'] / MIB:8.2f} MiB/h (the whole, 95 %: {least:.2f} to {most:.2f})  "
             f"descriptors {each['descriptors']:+.1f}  threads {each['threads']:+.1f}\n"
         )
     sys.stdout.writelines(f"{line}\n" for line in result["wrong"])
