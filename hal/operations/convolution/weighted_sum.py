@@ -245,13 +245,28 @@ def output_writer(
 def product_scales(call: Call) -> Array:
     """Returns the scale of input times weights, per channel or, with shape (1,), for all.
 
-    As in TFLite, the product of two scales is rounded to float32 in fully connected layers, and in
-    convolutions of unsigned weights; convolutions of signed ones multiply in float64, as for
-    channels. The difference is enough to change quantised values by one.
+    As in TFLite, the product of two scales is rounded to float32 in fully connected layers, except
+    those with an exact multiplier, and in convolutions of unsigned weights; convolutions of signed
+    ones multiply in float64, as for channels. The difference is enough to change quantised values
+    by one.
     """
     filter_, source = call.operand("filter"), call.operand("input")
     if filter_.channel_quant is not None:
         return np.array(filter_.channel_quant.scales, np.float64) * source.scale
-    is_rounded = call.binding.type in _FULLY_CONNECTED or filter_.type.dtype == np.uint8
+    is_dense = call.binding.type in _FULLY_CONNECTED and not has_exact_multiplier(call)
+    is_rounded = is_dense or filter_.type.dtype == np.uint8
     product = single_ratio(filter_.scale, source.scale, 1.0) if is_rounded else filter_.scale * source.scale
     return np.array((product,), np.float64)
+
+
+def has_exact_multiplier(call: Call) -> bool:
+    """Returns True for fully connected layers whose multiplier TFLite computes in float64.
+
+    Its reference kernel sums 16-bit values times 8-bit weights if the bias has 64 bits or the
+    weights have a zero point. The kernel multiplies sums and scales in float64.
+    """
+    source, filter_ = call.operand("input"), call.operand("filter")
+    if source.type is not OperandType.TENSOR_QUANT16_SYMM or filter_.type is OperandType.TENSOR_QUANT16_SYMM:
+        return False
+    has_long_bias = call.has("bias") and call.operand("bias").type is OperandType.TENSOR_INT64
+    return has_long_bias or filter_.zero_point != 0

@@ -19,6 +19,7 @@ from neurald.hal.operations.convolution.weighted_sum import (
     bias_scale,
     channel_scales,
     expect_bias,
+    has_exact_multiplier,
     output_writer,
     signed,
     weights,
@@ -148,15 +149,17 @@ def _blockwise(call: Call, output: Array) -> None:
 
 
 def rounding(call: Call) -> Rounding:
-    """Returns the rounding of LiteRT's default kernels, which differ for 16-bit outputs."""
+    """Returns the rounding of LiteRT's default kernels, which differ for 16-bit outputs.
+
+    Exact multipliers round ties upwards, while LiteRT rounds those below 0 away from 0. There are
+    such ties if the quotient of the scales is a fraction of a few bits.
+    """
     filter_ = call.operand("filter")
     if filter_.type is _INT16:
         return Rounding.SHORT
     if call.scalar("rounds_twice"):
         return Rounding.TWICE
-    has_long_bias = call.has("bias") and call.operand("bias").type is OperandType.TENSOR_INT64
-    is_by_reference = is_int16(call) and (has_long_bias or filter_.zero_point != 0)
-    is_wide = call.operand("output").type is _INT16 and not is_by_reference
+    is_wide = call.operand("output").type is _INT16 and not has_exact_multiplier(call)
     return Rounding.TWICE_UP if is_wide else Rounding.ONCE
 
 

@@ -134,14 +134,30 @@ def test_quantized_sums_are_rounded_once(
     result = evaluate(FULLY_CONNECTED, inputs, wanted(kind, out_scale, out_zero))
     totals = (x - zero_point) @ matrix.T + offsets
     for unit in range(4):
-        # One scale for all weights is multiplied in float32.
-        product = scale * SCALES[unit] if per_channel else single_ratio(scale, SCALES[0], 1.0)
+        # One scale for all weights is multiplied in float32, but not for biases of 64 bits.
+        is_exact = per_channel or (kind is SHORT and has_bias)
+        product = scale * SCALES[unit * per_channel] if is_exact else single_ratio(scale, SCALES[0], 1.0)
         real = product / out_scale
         expected = [
             max(limits.min, min(limits.max, rounded_once(total, real) + out_zero))
             for total in totals[:, unit].tolist()
         ]
         assert result[:, unit].tolist() == expected
+
+
+@sweep("zero_point", [0, 3])
+@sweep("bias", [None, INT32, INT64])
+def test_16_bit_multipliers(bias: OperandType | None, zero_point: int) -> None:
+    """LiteRT's reference kernel multiplies the scales in float64, others in float32."""
+    scale, weight_scale, sums = float(np.float32(0.002)), float(np.float32(0.05)), -np.arange(10, 32760, 20)
+    product = single_ratio(scale, weight_scale, 1.0)
+    x = given(SHORT, sums[:, None], scale)
+    offset = omitted(FLOAT32) if bias is None else given(bias, [0], product if bias is INT32 else 0.0)
+    inputs = (x, given(SIGNED, [[1 + zero_point]], weight_scale, zero_point), offset, *scalars(0))
+    result = evaluate(FULLY_CONNECTED, inputs, wanted(SHORT, scale))
+    # The scale of weights is a little larger than 1/20, so that every sum is below a tie.
+    is_exact = bias is INT64 or zero_point != 0
+    assert (result[:, 0] == sums // 20).all() == is_exact
 
 
 @sweep("zero_point", [0, 3])
