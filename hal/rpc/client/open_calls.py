@@ -17,7 +17,7 @@ from neurald.hal.execution.direct_calls import ArrayFunction
 from neurald.hal.memory.pool import SharedMemory
 from neurald.hal.model.graph import Operand
 from neurald.hal.model.request import Argument, Request
-from neurald.hal.model.types import OperandType, value_size
+from neurald.hal.model.types import OperandType, byte_size, value_size
 from neurald.hal.rpc.client.array_calls import (
     MAX_BYTES,
     ModelOnRings,
@@ -208,11 +208,13 @@ class RemoteOpenFunction:
             return None
         sizes = []
         for operand, shape in zip(self._outputs, shapes, strict=True):
-            size_bytes = value_size(operand.type, shape.dimensions)
-            if size_bytes is None or min(shape.dimensions or (), default=1) < 1:
+            dimensions = shape.dimensions
+            if dimensions is None or min(dimensions, default=1) < 0:
                 return None
-            merge_dimensions(operand.dimensions, shape.dimensions, "an output")
-            sizes.append(size_bytes)
+            merge_dimensions(operand.dimensions, dimensions, "an output")
+            if 0 in dimensions and not (shape.sufficient and _may_be_empty(operand, dimensions)):
+                return None
+            sizes.append(byte_size(operand.type, dimensions))
         return sizes
 
     def _places(
@@ -263,6 +265,14 @@ def create_open_function(
     if None not in fixed or sum(_rounded(size_bytes or 1) for size_bytes in fixed) > MAX_BYTES:
         return None
     return RemoteOpenFunction(prepared_model, inputs, outputs)
+
+
+def _may_be_empty(operand: Operand, dimensions: Sequence[int]) -> bool:
+    """Returns True if those lengths that are 0 are open in the operand."""
+    declared = operand.dimensions
+    return declared is None or not any(
+        length for length, found in zip(declared, dimensions, strict=True) if found == 0
+    )
 
 
 def _rounded(size_bytes: int) -> int:

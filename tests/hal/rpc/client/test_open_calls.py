@@ -177,7 +177,7 @@ class HostileRings:
         [(3,)],
         [(3, 2, 1)],
         [(3, 3)],
-        [(0, 2)],
+        [(3, 0)],
         [(-3, 2)],
         [(1 << 31, 2)],
         [(1 << 100, 2)],
@@ -202,6 +202,25 @@ def test_shapes_of_the_reply_are_checked(dimensions: list[Any] | None, sufficien
     else:
         assert outputs is None
     assert rings.calls <= 3
+
+
+@pytest.mark.parametrize("sufficient", [True, False])
+def test_outputs_without_elements(sufficient: bool) -> None:
+    """A length of 0 is that of a result that fits, and unknown for one that does not."""
+    rings = HostileRings([OutputShape(dimensions=(0, 2), sufficient=sufficient)])
+
+    class Prepared:
+        model = RemoteModel(handle=1, types=(FLOAT,))
+
+    Prepared.rings = rings  # type: ignore[attr-defined]
+    function = create_open_function(Prepared(), [_OPEN], [_OPEN])  # type: ignore[arg-type]
+    assert function is not None
+    outputs = function(np.ones((1, 2), np.float32))
+    assert (outputs is not None) == sufficient
+    if outputs is not None:
+        assert outputs[0].shape == (0, 2)
+        assert outputs[0].dtype == np.float32
+    assert rings.calls == 1
 
 
 def test_models_without_a_function() -> None:
