@@ -193,6 +193,8 @@ def _add_exchange(
 def kept(recorder: Recorder, exchanged: Callable[..., bool]) -> Callable[..., bool]:
     """Asks the daemon for the times of each request of a call that stays open."""
     threads, now, expand = recorder.threads, time.monotonic_ns, partial(_kept_spans, recorder)
+    # `add_record` would be one more function of Python.
+    values, extend, most_values = recorder.values, recorder.extend, recorder.most_values
 
     @wraps(exchanged)
     def call(connection: Any, first: Any, messages: Any, answer: Any, *others: Any) -> bool:
@@ -208,8 +210,10 @@ def kept(recorder: Recorder, exchanged: Callable[..., bool]) -> Callable[..., bo
             recorder.add("call ExecuteEach", "device", start, failure(error))
             raise
         end, thread = now(), threads.state
-        host = "" if connection.is_local else connection.host
-        recorder.add_record(expand, start, end, thread.number, thread.call, host, answer.times)
+        # A daemon of this host shares memory, so that no call to it stays open.
+        extend((expand, start, end, thread.number, thread.call, connection.host, answer.times, None, None))
+        if len(values) > most_values:
+            recorder.trim()
         return True
 
     return call
@@ -224,7 +228,7 @@ def _kept_spans(
         recorder: knows the process.
         start, end: the start and end of the request.
         thread, call: the thread and call that made it.
-        host: where the daemon is; empty for this host.
+        host: where the daemon is.
         sent: what the daemon sent as its times.
     """
     exchange = recorder.next_exchange()

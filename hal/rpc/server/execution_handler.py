@@ -23,7 +23,7 @@ from neurald.hal.memory.untouched_pages import UntouchedPages
 from neurald.hal.model.extension import Extension
 from neurald.hal.model.request import Request
 from neurald.hal.records import replace
-from neurald.hal.rpc.server.call_trace import note_phases, phase, times_of_request
+from neurald.hal.rpc.server.call_trace import note_execution, phase, times_of_request
 from neurald.hal.rpc.transport.data_chunks import Packer, Unpacker, clamped_part_bytes
 from neurald.hal.rpc.transport.data_message import DataMessage, encode_in_parts
 from neurald.hal.rpc.transport.status import CHUNK_BYTES
@@ -250,10 +250,7 @@ class _ValidRun:
             with self.watch.under_way(CrashPhase.EXECUTE, self.registered.crumb, session.number):
                 result = run_on_private_copies(self.registered, self.request, self.options)
             # Phases that are contexts would take several times as long.
-            note_phases(
-                ("wait for the device", arrived_ns, admitted_ns),
-                ("driver", admitted_ns, time.monotonic_ns()),
-            )
+            note_execution(arrived_ns, admitted_ns)
             yield with_queue_time(result, self.options, ticket)
 
 

@@ -56,7 +56,7 @@ from neurald.hal.rpc.server.native_executions import NativeExecutions
 from neurald.hal.rpc.server.received_request import ReceivedRequest, RunCancellation
 from neurald.hal.rpc.server.ring_requests import RingRequests
 from neurald.hal.rpc.transport.packet import Packet, receive_packet, send_packet, shut_down
-from neurald.hal.rpc.transport.ring_end import RING_BYTES, WAKE, RingEnd, RingSide, Stamps
+from neurald.hal.rpc.transport.ring_end import RING_BYTES, WAKE, RingEnd, RingSide
 from neurald.hal.rpc.transport.ring_packet import (
     ANNOUNCED,
     COMPLETION,
@@ -122,7 +122,7 @@ class RingServer:
         self._refused: tuple[int, Error] | None = None
         self._arena: Memory | None = None
         self._last = b""
-        #: The beginning of the stamps of the execution under way, if its client wants them.
+        #: The stamps so far of the execution under way, if its client wants them.
         self._traced: list[int] | None = None
         self._process = os.getpid()
         self._last_run: tuple[ReceivedRequest, ExecuteOptions] | None = None
@@ -458,8 +458,8 @@ class RingServer:
     def _complete(self, received: ReceivedRequest, result: ExecutionResult) -> None:
         traced = self._traced
         if traced is not None:
-            number, process, arrived, admitted, ended = traced
-            self._ring.put_stamps(Stamps(number, process, arrived, admitted, ended, time.monotonic_ns()))
+            traced.append(time.monotonic_ns())
+            self._ring.put_stamps(traced)
         has_new_shapes = result.output_shapes != received.shapes
         if has_new_shapes:
             self._send(shapes_packet(self._ring.next_number, result.output_shapes))

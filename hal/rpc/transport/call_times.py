@@ -5,7 +5,7 @@ with these times in the trailing metadata; daemons of earlier versions ignore th
 that stays open each request asks for its times, which are in the reply.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeAlias
 
 import msgspec
@@ -14,14 +14,14 @@ from msgspec import Struct
 from neurald.hal.decoding import from_msgpack
 from neurald.hal.records import DECODE_ERRORS
 
-#: One for all: making an encoder takes longer than what it encodes.
-_ENCODER: Final = msgspec.msgpack.Encoder()
 #: The header of W3C's trace context.
 TRACE_KEY: Final = "traceparent"
 #: The trailing metadata with the times have this key.
 TIMES_KEY: Final = "neurald-times-bin"
 #: The name, start and end of a `CallPhase`.
 PhaseTuple: TypeAlias = tuple[str, int, int]
+#: The process, arrival, reply and phases of a `CallTimes`.
+TimesTuple: TypeAlias = tuple[int, int, int, Sequence[PhaseTuple]]
 _MAX_BYTES: Final = 4096
 _MAX_PHASES: Final = 32
 _MAX_NAME: Final = 80
@@ -73,15 +73,9 @@ class CallTimes(Struct, frozen=True, array_like=True):
         )
 
 
-def encode_times(process: int, arrived_ns: int, replied_ns: int, phases: Sequence[PhaseTuple]) -> bytes:
-    """Returns times as they are sent.
-
-    Plain tuples take a daemon less time than a `CallTimes`, which has the same form.
-
-    Args:
-        process, arrived_ns, replied_ns, phases: see `CallTimes`; each phase as a tuple.
-    """
-    return _ENCODER.encode((process, arrived_ns, replied_ns, phases))
+#: Returns times as they are sent. A plain tuple takes a daemon less time than a `CallTimes`, which
+#: has the same form. The encoder is one for all: making it takes longer than what it encodes.
+encode_times: Final[Callable[[TimesTuple], bytes]] = msgspec.msgpack.Encoder().encode
 
 
 def times_header(encoded: bytes) -> tuple[str, bytes]:

@@ -17,10 +17,10 @@ import select
 import socket
 import struct
 import time
+from collections.abc import Sequence
 from enum import Enum
 
 from msgspec import Struct
-from msgspec.structs import astuple
 
 from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import SharedMemory
@@ -389,9 +389,13 @@ class RingEnd:
         """Asks the daemon for stamps of all further calls, with a number; 0 asks for none."""
         self._words[WANTED_STAMPS] = number
 
-    def put_stamps(self, stamps: Stamps) -> None:
-        """Leaves the stamps of a call for the client, before its completion is put."""
-        _STAMPS.pack_into(self._stamps, 0, *astuple(stamps))
+    def put_stamps(self, stamps: Sequence[int]) -> None:
+        """Leaves the stamps of a call for the client, before its completion is put.
+
+        Args:
+            stamps: the values of a `Stamps`, which takes longer to make than they take to leave.
+        """
+        _STAMPS.pack_into(self._stamps, 0, *stamps)
 
     def stamps(self) -> bytes:
         """Returns the stamps that the daemon left last, for `read_stamps`.

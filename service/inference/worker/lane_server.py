@@ -31,7 +31,7 @@ from neurald.hal.memory.pool import SharedMemory
 from neurald.hal.process.checked_thread import CheckedThread
 from neurald.hal.process.time_slices import AdaptiveSlices, short_time_slices
 from neurald.hal.records import DECODE_ERRORS
-from neurald.hal.rpc.transport.ring_end import RING_BYTES, WAKE, RingEnd, RingSide, Stamps
+from neurald.hal.rpc.transport.ring_end import RING_BYTES, WAKE, RingEnd, RingSide
 from neurald.service.inference.mapping.guarded_copy import MappedRange, mapped_range
 from neurald.service.inference.worker.loaded_model import LoadedModel
 from neurald.service.inference.worker.native_lane import NativeLane
@@ -281,7 +281,7 @@ class LaneServer:
         if wanted and self._ring is not None:
             ended_ns = time.monotonic_ns()
             times_ns = arrived_ns, arrived_ns, ended_ns, ended_ns
-            self._ring.put_stamps(Stamps(wanted, os.getpid(), *times_ns))
+            self._ring.put_stamps((wanted, os.getpid(), *times_ns))
         return answer, memory
 
     def _answer(

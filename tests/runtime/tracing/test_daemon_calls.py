@@ -6,11 +6,13 @@ import socket
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import astuple
 from support.daemon.processes import daemon_process, running_daemon
 from support.tracing import IMAGE, assert_valid, compiled, execution_on, names
 
@@ -125,7 +127,7 @@ class Peer:
     def submit(self) -> None: ...
 
     def _completed(self) -> bool:
-        self._ring.put_stamps(self.left)
+        self._ring.put_stamps(astuple(self.left))
         return True
 
     exchange = _completed
@@ -145,7 +147,7 @@ def test_stamps_divide_the_exchange_with_a_daemon(wrong: str) -> None:
     first = 0 if wrong == "early" else now
     peer.left = Stamps(number + (wrong == "number"), 5, first, now, now, later)
 
-    def left_late(stamps: Stamps) -> None:
+    def left_late(stamps: Sequence[int]) -> None:
         while time.monotonic_ns() <= now:
             pass
         RingEnd.put_stamps(peer._ring, stamps)
@@ -172,7 +174,7 @@ def test_stamps_are_kept_though_the_clocks_differ(off_ns: int) -> None:
     # The daemon saw the call 100 ns after it began, and replied 100 ns before it ended.
     times = (start_ns + 100, start_ns + 200, end_ns - 200, end_ns - 100)
     slack_ns = 100 if off_ns > 0 else -100
-    end.put_stamps(Stamps(end.wanted_stamps, 5, *(each + off_ns + slack_ns for each in times)))
+    end.put_stamps((end.wanted_stamps, 5, *(each + off_ns + slack_ns for each in times)))
     spans = list(calls.exchanged(start_ns, end_ns, 3, 4, end.stamps()))
     if abs(off_ns) > MAX_CLOCK_ERROR_NS:
         assert [span.name for span in spans] == ["submit and wait for the daemon"]

@@ -17,7 +17,7 @@ TIMES = CallTimes(7, 100, 200, (CallPhase("driver", 110, 190),))
 
 
 def test_times_return_as_they_were_sent() -> None:
-    sent = encode_times(7, 100, 200, [("driver", 110, 190)])
+    sent = encode_times((7, 100, 200, [("driver", 110, 190)]))
     assert times_from((("other", "text"), times_header(sent))) == TIMES
     assert sent == msgspec.msgpack.encode(TIMES)
     assert times_from(None) is None

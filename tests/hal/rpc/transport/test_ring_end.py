@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
+from msgspec.structs import astuple
 
 from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import SharedMemory
@@ -229,7 +230,7 @@ def test_stamps_are_left_for_the_client(ends: tuple[RingEnd, RingEnd]) -> None:
     client.want_stamps(7)
     assert daemon.wanted_stamps == 7
     stamps = Stamps(7, 123, 1, 2, 3, 2**64 - 1)
-    daemon.put_stamps(stamps)
+    daemon.put_stamps(astuple(stamps))
     daemon.put(b"x" * 32)
     assert read_stamps(client.stamps()) == stamps
     assert client.take() == b"x" * 32
