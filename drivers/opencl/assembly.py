@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from neurald.drivers.compiler.ir.extents.extent import estimate
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.memory.buffer_assignment import BufferAssignment
 from neurald.drivers.compiler.memory.buffer_location import Base, BufferLocation
@@ -73,23 +74,17 @@ def assembled(
     status = 0
     for kernel, source in chosen:
         locations = assignment.of(source.arguments)
-        bases = tuple(each.base for each in locations)
         status += bool(kernel.requirements)
-        call = KernelCall(
-            kernel=kernel_name(source, bases),
-            locations=locations,
-            groups=source.groups,
-            local_size=source.local_size,
+        call = kernel_call(
+            model,
+            kernel,
+            source,
+            locations,
+            label=_label(source, facts),
             status=status if kernel.requirements else 0,
             workspace=workspace if source.workspace_bytes else None,
-            messages=tuple(text for _, text in kernel.requirements),
-            label=_label(source, facts),
-            images=image_uses(source),
-            operations=source.operations,
-            where=operations_name(model.main, source.operations),
-            numbers=source.numbers,
         )
-        uses.append((source, bases))
+        uses.append((source, tuple(each.base for each in locations)))
         calls.append(call)
         phases.append(phase_of(source, call, zeros + FLAGS + 4 * call.status))
     inputs, outputs = assignment.ports(model)
@@ -123,6 +118,42 @@ def assembled(
                 reads=_cold_reads(assignment, phases),
             ),
         ),
+    )
+
+
+def kernel_call(
+    model: Model,
+    kernel: Kernel,
+    source: Source,
+    locations: tuple[BufferLocation, ...],
+    *,
+    label: str,
+    status: int,
+    workspace: int | None = None,
+) -> KernelCall:
+    """Returns the call of a kernel in an executable.
+
+    Args:
+        model: the model of the step.
+        kernel, source: the kernel, and the source that computes it; where it has extents, the call
+            is the one of their hints.
+        locations: where the source's arguments are.
+        label, status, workspace: see `KernelCall`.
+    """
+    return KernelCall(
+        kernel=kernel_name(source, tuple(each.base for each in locations)),
+        locations=locations,
+        groups=estimate(source.groups),
+        local_size=source.local_size,
+        status=status,
+        workspace=workspace,
+        messages=tuple(text for _, text in kernel.requirements),
+        label=label,
+        operations=source.operations,
+        images=image_uses(source),
+        where=operations_name(model.main, source.operations),
+        extents=tuple(extent.hint for extent in source.extents),
+        numbers=source.numbers,
     )
 
 

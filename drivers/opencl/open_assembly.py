@@ -2,20 +2,18 @@
 
 from collections.abc import Iterable, Sequence
 
-from neurald.drivers.compiler.ir.extents.extent import Extent, estimate
+from neurald.drivers.compiler.ir.extents.extent import Extent
 from neurald.drivers.compiler.ir.extents.scope import ExtentScope
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.memory.buffer_assignment import BufferAssignment
 from neurald.drivers.compiler.memory.buffer_location import Base
 from neurald.drivers.compiler.memory.open_numbering import OpenNumbering
-from neurald.drivers.opencl.assembly import ALIGNMENT
+from neurald.drivers.opencl.assembly import ALIGNMENT, kernel_call
 from neurald.drivers.opencl.codegen.kernel_source import Source
-from neurald.drivers.opencl.codegen.program_text import kernel_name
 from neurald.drivers.opencl.runtime.executable import FLAGS, Executable, KernelCall
 from neurald.drivers.opencl.runtime.open_executable import OpenCall, OpenExecutable
 from neurald.drivers.opencl.runtime.persistent_kernel import SYNC_BYTES
 from neurald.hal.model.model import Model
-from neurald.hal.model.numbering import operations_name
 
 
 def assembled_open(
@@ -42,21 +40,15 @@ def assembled_open(
     status = 0
     for kernel, source in chosen:
         locations = assignment.of(source.arguments)
-        bases = tuple(each.base for each in locations)
         status += bool(kernel.requirements)
         calls.append(
-            KernelCall(
-                kernel=kernel_name(source, bases),
-                locations=locations,
-                groups=estimate(source.groups),
-                local_size=source.local_size,
-                status=status if kernel.requirements else 0,
-                messages=tuple(text for _, text in kernel.requirements),
+            kernel_call(
+                model,
+                kernel,
+                source,
+                locations,
                 label=f"{source.label}, for any lengths" if source.extents else source.label,
-                operations=source.operations,
-                where=operations_name(model.main, source.operations),
-                extents=tuple(extent.hint for extent in source.extents),
-                numbers=source.numbers,
+                status=status if kernel.requirements else 0,
             )
         )
         opened.append(
@@ -66,7 +58,7 @@ def assembled_open(
                 extents=tuple(map(program.number, source.extents)),
             )
         )
-        uses.append((source, bases))
+        uses.append((source, tuple(each.base for each in locations)))
     template = _template(model, assignment, calls, status, alignment)
     names = open_numbers.names([message for call in calls for message in call.messages])
     values = open_numbers.values()
