@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -36,6 +37,22 @@ _SHORTAGES: Final = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 _SHORTAGE_PAUSE_S: Final = 1.0
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class InstanceEvents:
+    """The functions that an instance calls when something happens to it.
+
+    Attributes:
+        changed: the function that is called when it has become ready or unready, and when a run has
+            ended.
+        returned: receives the requests of a worker that died or was ended.
+        ran: the function that is called with the seconds and the number of requests of each run.
+    """
+
+    changed: Callable[[], None]
+    returned: Callable[[Sequence[InferenceJob]], None]
+    ran: Callable[[float, int], None]
+
+
 class ModelInstance:
     """Runs requests in a worker of its own. Belongs to one event loop.
 
@@ -49,10 +66,7 @@ class ModelInstance:
         load_s: how long loading may take.
         statistics: counts runs.
         output_bytes: how much room the outputs of a run probably take, by its number of rows.
-        changed: the function that is called when it has become ready or unready, and when a run has
-            ended.
-        returned: receives the requests of a worker that died or was ended.
-        ran: the function that is called with the seconds and the number of requests of each run.
+        events: what is called when something happens to it.
     """
 
     def __init__(
@@ -65,9 +79,7 @@ class ModelInstance:
         load_s: float,
         statistics: Statistics,
         output_bytes: Callable[[int], int],
-        changed: Callable[[], None],
-        returned: Callable[[Sequence[InferenceJob]], None],
-        ran: Callable[[float, int], None],
+        events: InstanceEvents,
     ) -> None:
         self._workers = workers
         self._order = order
@@ -78,9 +90,9 @@ class ModelInstance:
         self._estimate = output_bytes
         #: The outputs that had no room in an arena, by the number of rows: how large they were.
         self._outgrown: dict[int, int] = {}
-        self._changed = changed
-        self._returned = returned
-        self._ran = ran
+        self._changed = events.changed
+        self._returned = events.returned
+        self._ran = events.ran
         self._loop = asyncio.get_running_loop()
         self._policy = RestartPolicy()
         self._worker: ModelWorker | None = None

@@ -1,7 +1,6 @@
-"""One version of a model that is served: its workers, its queue, and its description."""
+"""One version of a model that is served: its workers, its requests, and its description."""
 
 import asyncio
-import contextlib
 import logging
 import os
 import socket
@@ -15,9 +14,10 @@ from neurald.hal.lanes.packets import RunAnswer
 from neurald.hal.process.rate_limited_logger import RateLimitedLogger
 from neurald.service.inference.models.arrivals import Arrivals
 from neurald.service.inference.models.batch import Batch
+from neurald.service.inference.models.dispatcher import Dispatcher
 from neurald.service.inference.models.immediate_run import ImmediateRun
 from neurald.service.inference.models.instance import ModelInstance
-from neurald.service.inference.models.job import InferenceJob, JobEnd, failure_reason, late_error
+from neurald.service.inference.models.job import InferenceJob, JobEnd, failure_reason
 from neurald.service.inference.models.job_queue import JobQueue
 from neurald.service.inference.models.known_run import (
     SOON_S,
@@ -27,11 +27,9 @@ from neurald.service.inference.models.known_run import (
     NoteKnown,
     known_run,
 )
-from neurald.service.inference.models.lane import ServedLane
 from neurald.service.inference.models.latencies import NOTHING_MEASURED, MeasuredLatencies
 from neurald.service.inference.models.model_interface import Encode, ModelInterface, NoteRun
 from neurald.service.inference.models.request_limits import (
-    earlier,
     priority_of,
     set_limits,
     times_of,
@@ -45,10 +43,6 @@ from neurald.service.inference.worker.orders import ModelDescription
 from neurald.service.manager.state import ModelStatus
 
 _DRAIN_S: Final = 30.0
-#: How long requests wait for a model that is not ready.
-_PATIENCE_S: Final = 15.0
-#: Models whose runs usually take longer are not run in threads of transports.
-_SHORT_RUN_S: Final = 0.02
 
 
 class ServedVersion:
@@ -100,9 +94,10 @@ class ServedVersion:
         self._labels = labels
         self._model = model
         self._loop = asyncio.get_running_loop()
-        #: Clients can cause these as often as they like.
+        #: Clients can cause them as often as they like.
         self._refusals = RateLimitedLogger(logging.getLogger(__name__))
-        self._late = RateLimitedLogger(logging.getLogger(__name__))
+        #: How many runs may be under way at once.
+        self._lanes = settings.lanes * settings.instances
         self._queue = JobQueue(
             batch_rows=settings.max_batch_size if settings.batches else 1,
             preferred=settings.preferred_sizes,
@@ -110,14 +105,9 @@ class ServedVersion:
             size=queue_size,
             priorities=settings.priorities,
         )
-        self._timer: asyncio.TimerHandle | None = None
-        self._patience: asyncio.TimerHandle | None = None
         #: None until it is loaded.
         self._interface: ModelInterface | None = None
-        self._is_closing = False
-        #: Whether requests that come back are not run again.
-        self._is_unloaded = False
-        self._drained: asyncio.Future[None] | None = None
+        self._dispatcher = Dispatcher(name, self._queue, settings.priorities, lanes=self._lanes)
         self._instances = [
             ModelInstance(
                 workers,
@@ -127,26 +117,24 @@ class ServedVersion:
                 load_s=load_s,
                 statistics=self.statistics,
                 output_bytes=lambda rows: self._known_interface().output_bytes(rows),
-                changed=self._dispatch,
-                returned=self._returned,
-                ran=self._queue.ran,
+                events=self._dispatcher.events,
             )
             for _ in range(settings.instances)
         ]
+        for each in self._instances:
+            self._dispatcher.add(each)
 
     # State.
 
     @property
     def is_ready(self) -> bool:
         """True if requests are run now."""
-        return not self._is_closing and any(each.is_ready for each in self._instances)
+        return self._dispatcher.is_ready
 
     @property
     def reason(self) -> str:
         """The reason why it is not ready."""
-        if self._is_closing:
-            return "it is being unloaded"
-        return "" if self.is_ready else self._instances[0].reason
+        return self._dispatcher.reason
 
     @property
     def processes(self) -> tuple[int, ...]:
@@ -165,12 +153,7 @@ class ServedVersion:
     @property
     def running(self) -> int:
         """The number of runs under way."""
-        return sum(each.running for each in self._instances)
-
-    @property
-    def _all_lanes(self) -> int:
-        """The number of runs that may be under way at once."""
-        return self.settings.lanes * self.settings.instances
+        return self._dispatcher.running
 
     @property
     def loaded(self) -> ModelDescription:
@@ -228,24 +211,11 @@ class ServedVersion:
 
     async def close(self, drain_s: float = _DRAIN_S) -> None:
         """Answers the requests that are there, and ends the workers."""
-        self._is_closing = True
-        # Before it is examined what is under way, since other threads end their runs meanwhile.
-        self._drained = self._loop.create_future()
-        self._dispatch()
-        await asyncio.wait((self._drained,), timeout=drain_s)
-        for timer in (self._timer, self._patience):
-            if timer is not None:
-                timer.cancel()
-        self._is_unloaded = True
-        for job in self._queue.take_all():
-            job.fail(self._unloaded())
+        await self._dispatcher.drain(drain_s)
         await asyncio.gather(*(each.close() for each in self._instances))
         if self._model >= 0:
             os.close(self._model)
             self._model = -1
-
-    def _unloaded(self) -> ServiceError:
-        return ServiceError(Status.UNAVAILABLE, f"the model {self.name} was unloaded")
 
     async def explain(self) -> bytes:
         """Returns what explains the placement; see `ModelWorker.explain`.
@@ -268,7 +238,7 @@ class ServedVersion:
                     return each.open_lane()
                 except OSError:
                     continue
-        raise ServiceError(Status.UNAVAILABLE, f"the model {self.name} is not ready: {self.reason}")
+        raise self._dispatcher.not_ready()
 
     # Requests.
 
@@ -326,19 +296,14 @@ class ServedVersion:
         Raises:
             ServiceError: the request is not valid, or refused.
         """
-        if self._is_closing or all(each.has_given_up for each in self._instances):
-            raise ServiceError(Status.UNAVAILABLE, f"the model {self.name} is not ready: {self.reason}")
+        if self._dispatcher.is_refusing:
+            raise self._dispatcher.not_ready()
         job = self._job(request, encode, timeout_s, end, note_run, note_known)
-        now_s = self._loop.time()
         try:
-            self._queue.put(
-                job, now_s, lanes=self._all_lanes, running=sum(each.awaited for each in self._instances)
-            )
+            self._dispatcher.begin(job)
         except ServiceError as error:
             self._note_refused(error)
             raise
-        self._watch_limits(job)
-        self._dispatch()
         return job
 
     def refusal(
@@ -375,8 +340,8 @@ class ServedVersion:
             limit_s,
             begin_limit_s,
             priority=priority,
-            lanes=self._all_lanes,
-            running=self.running,
+            lanes=self._lanes,
+            running=self._dispatcher.running,
             # They come before one of which nothing was received.
             arriving=0 if request is not None else len(self.arrivals),
         ):
@@ -404,7 +369,7 @@ class ServedVersion:
         """
         if known.loaded is not self._interface or self._queue.run_s >= SOON_S or not known.use():
             return None
-        lent = self._lend_lane()
+        lent = self._dispatcher.lend_lane()
         if lent is None:
             known.release()
             return None
@@ -413,18 +378,8 @@ class ServedVersion:
         if not isinstance(found, BegunRun):
             known.release()
             instance.take_back(lane)
-            self._dispatch_soon()
+            self._dispatcher.dispatch_soon()
         return found
-
-    def _lend_lane(self) -> tuple[ModelInstance, ServedLane] | None:
-        """Takes an idle lane for a short request that need not wait; returns None for others."""
-        if self._is_closing or not self._queue.may_run_alone or not 0 < self._queue.run_s < _SHORT_RUN_S:
-            return None
-        for instance in self._instances:
-            lane = instance.lend_lane()
-            if lane is not None:
-                return instance, lane
-        return None
 
     def begin_at_once(
         self,
@@ -447,7 +402,7 @@ class ServedVersion:
         Raises:
             ServiceError: the request is not valid.
         """
-        lent = (begun.instance, begun.lane) if begun is not None else self._lend_lane()
+        lent = (begun.instance, begun.lane) if begun is not None else self._dispatcher.lend_lane()
         if lent is None:
             return None
         instance, lane = lent
@@ -456,11 +411,11 @@ class ServedVersion:
         except BaseException:
             if begun is None:  # else its run may go on
                 instance.take_back(lane)
-                self._dispatch_soon()
+                self._dispatcher.dispatch_soon()
             raise
         if begun is not None:
             job.queued_ns = begun.queued_ns
-        return ImmediateRun(instance, lane, job, self._dispatch_soon, self._queue.run_s, begun)
+        return ImmediateRun(instance, lane, job, self._dispatcher.dispatch_soon, self._queue.run_s, begun)
 
     def _note_known(
         self,
@@ -477,15 +432,12 @@ class ServedVersion:
             note_known(known)
 
     def run_again(self, job: InferenceJob, again: Callable[[], None]) -> None:
-        """Repeats a request whose worker or driver died.
+        """See `Dispatcher.run_again`."""
+        self._dispatcher.run_again(job, again)
 
-        Args:
-            job: the request.
-            again: what `ImmediateRun.run` has returned.
-        """
-        self._watch_limits(job)
-        again()
-        self._dispatch()
+    def abandon(self, job: InferenceJob) -> None:
+        """See `Dispatcher.abandon`."""
+        self._dispatcher.abandon(job)
 
     def note_end(self, job: InferenceJob, failure: FailureReason | None) -> None:
         """Notes that a request has ended; `failure` is why it has no answer."""
@@ -514,98 +466,3 @@ class ServedVersion:
     def raw_request(self, content: memoryview) -> InferenceRequest:
         """See `ModelInterface.raw_request`."""
         return self._known_interface().raw_request(content)
-
-    # The queue.
-
-    def _dispatch(self) -> None:
-        """Begins runs as long as there are requests and idle lanes."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        while len(self._queue) and (found := self._idle_lane()):
-            instance, lane = found
-            jobs, due_s = self._queue.take(self._loop.time())
-            if jobs:
-                instance.run(lane, jobs)
-                continue
-            instance.put_back(lane)
-            if due_s is not None:
-                self._timer = self._loop.call_at(due_s, self._dispatch)
-                return
-        if all(each.has_given_up for each in self._instances):
-            self._refuse_waiting()
-        self._limit_patience()
-        is_busy = len(self._queue) or any(each.running for each in self._instances)
-        if self._drained is not None and not self._drained.done() and not is_busy:
-            self._drained.set_result(None)
-
-    def _limit_patience(self) -> None:
-        """Lets requests wait for a model that is not ready, but not for ever."""
-        if self.is_ready or not len(self._queue):
-            if self._patience is not None:
-                self._patience.cancel()
-                self._patience = None
-        elif self._patience is None:
-            self._patience = self._loop.call_later(_PATIENCE_S, self._refuse_waiting)
-
-    def _refuse_waiting(self) -> None:
-        self._patience = None
-        for job in self._queue.take_all():
-            job.fail(ServiceError(Status.UNAVAILABLE, f"the model {self.name} is not ready: {self.reason}"))
-
-    def _idle_lane(self) -> tuple[ModelInstance, ServedLane] | None:
-        """Takes an idle lane; returns it with its instance."""
-        for each in self._instances:
-            lane = each.take_lane()
-            if lane is not None:
-                return each, lane
-        return None
-
-    def _dispatch_soon(self) -> None:
-        """Makes the loop begin the runs that wait for a lane that was lent."""
-        if len(self._queue) or self._drained is not None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed
-                self._loop.call_soon_threadsafe(self._dispatch)
-
-    def _returned(self, jobs: Sequence[InferenceJob]) -> None:
-        if self._is_unloaded:
-            for job in jobs:
-                job.fail(self._unloaded())
-            return
-        self._queue.put_back(jobs)
-        self._loop.call_soon(self._dispatch)
-
-    def _watch_limits(self, job: InferenceJob) -> None:
-        """Makes a request that has not ended meanwhile expire at the next of its limits."""
-        end_s = job.deadline_s if job.attempts else earlier(job.begin_by_s, job.deadline_s)
-        if end_s is not None and not job.is_over:
-            job.expiry = self._loop.call_at(end_s, self._expire, job, end_s)
-
-    def _expire(self, job: InferenceJob, end_s: float) -> None:
-        if job.is_over:
-            return
-        is_deadline = end_s == job.deadline_s
-        if not is_deadline:  # but that of waiting
-            job.begin_by_s = None
-            if not job.attempts and self.settings.priorities.policy_of(job.priority).delays:
-                self._queue.delay(job)
-                self._dispatch()
-            if job.attempts or job.is_delayed:
-                self._watch_limits(job)
-                return
-        text = "a request to the model %s has not ended in time"
-        note_event(CountedEvent.DEADLINE, Status.LATE.name, self._late.info, text, self.name)
-        if job.attempts or (is_deadline and job.has_transport_deadline):
-            job.fail(late_error())
-        else:
-            # As Triton says of requests that wait for longer than their time-out.
-            job.fail(ServiceError(Status.UNAVAILABLE, "Request timeout expired"))
-        self.abandon(job)
-
-    def abandon(self, job: InferenceJob) -> None:
-        """Stops the run of a request for which nobody waits any more."""
-        for each in self._instances:
-            each.cancel(job)
-        self._queue.drop_ended()
-        # The others may be a batch without it.
-        self._dispatch_soon()

@@ -16,7 +16,7 @@ from support.inference import zoo
 from neurald.hal.lanes.packets import RunFailure
 from neurald.service.inference.models import immediate_run
 from neurald.service.inference.models.immediate_run import ImmediateRun
-from neurald.service.inference.models.instance import ModelInstance, run_error
+from neurald.service.inference.models.instance import InstanceEvents, ModelInstance, run_error
 from neurald.service.inference.models.job import InferenceJob, JobInput
 from neurald.service.inference.models.known_run import BegunRun
 from neurald.service.inference.models.lane import ServedLane
@@ -82,9 +82,7 @@ class Counting:
             load_s=60,
             statistics=self.statistics,
             output_bytes=lambda rows: 1024,
-            changed=nothing,
-            returned=returned,
-            ran=nothing,
+            events=InstanceEvents(changed=nothing, returned=returned, ran=nothing),
         )
 
     def job(self, count: int, limit_s: float | None = None) -> InferenceJob:

@@ -14,7 +14,7 @@ from support.inference import zoo
 
 from neurald.hal.errors import ResourceExhaustedTransient
 from neurald.service.inference.models import instance as instance_module
-from neurald.service.inference.models.instance import ModelInstance
+from neurald.service.inference.models.instance import InstanceEvents, ModelInstance
 from neurald.service.inference.models.job import InferenceJob, JobInput
 from neurald.service.inference.models.model_worker import ModelWorker
 from neurald.service.inference.models.statistics import Statistics
@@ -45,9 +45,7 @@ async def _instance_of(
         load_s=60,
         statistics=Statistics(),
         output_bytes=lambda rows: 1024,
-        changed=changed,
-        returned=_ignore,
-        ran=_ignore,
+        events=InstanceEvents(changed=changed, returned=_ignore, ran=_ignore),
     )
     try:
         yield instance

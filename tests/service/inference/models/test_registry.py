@@ -299,9 +299,9 @@ def test_versions_that_are_the_same_as_before_stay(tmp_path: Path, monkeypatch: 
         assert (same, fourth.version) == (third, 4)
         assert (again.version, again is second) == (2, False)
         assert same.config.version_policy.latest.num_versions == 3
-        assert first._is_unloaded
-        assert second._is_unloaded
-        assert not third._is_unloaded
+        assert first._dispatcher._is_unloaded
+        assert second._dispatcher._is_unloaded
+        assert not third._dispatcher._is_unloaded
         (folder / "config.pbtxt").write_text(
             "max_batch_size: 2 version_policy { specific { versions: [3] } }"
         )

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from support.inference import zoo
 
-from neurald.service.inference.models import served_version
+from neurald.service.inference.models import dispatcher
 from neurald.service.inference.models.latencies import NOTHING_MEASURED
 from neurald.service.inference.models.served_version import ServedVersion
 from neurald.service.inference.models.worker_options import WorkerOptions
@@ -64,7 +64,7 @@ def test_requests_that_still_run_are_refused_when_their_model_is_unloaded(
     While it does, others would be late.
     """
 
-    monkeypatch.setattr(served_version, "_SHORT_RUN_S", math.inf)  # on a busy machine, none is short
+    monkeypatch.setattr(dispatcher, "_SHORT_RUN_S", math.inf)  # on a busy machine, none is short
 
     async def run() -> None:
         async with serving("instance_group [ { count: 2 } ]") as version:
