@@ -36,7 +36,7 @@ from neurald.service.inference.server.calls.endpoint_load import (
     LOAD_MESSAGE,
     LOAD_REPORT,
 )
-from neurald.service.inference.server.grpc.grpc_server import (
+from neurald.service.inference.server.grpc.server_call import (
     BeginCall,
     DirectMethod,
     ServerCall,

@@ -8,7 +8,7 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from neurald.service.inference.protocol.messages import SERVICE
-from neurald.service.inference.server.grpc.grpc_server import ServerCall
+from neurald.service.inference.server.grpc.server_call import ServerCall
 
 #: How often it is examined for those who watch whether the service is ready.
 _WATCH_S: Final = 0.1

@@ -12,7 +12,7 @@ import pytest
 from neurald.service.inference.models.statistics import FailureReason
 from neurald.service.inference.server.calls.calls import Calls
 from neurald.service.inference.server.calls.direct_run import DirectRun
-from neurald.service.inference.server.grpc.grpc_server import ServerCall
+from neurald.service.inference.server.grpc.server_call import ServerCall
 
 REQUEST: Any = SimpleNamespace(release=lambda: None)
 TRACES: Any = SimpleNamespace(settings=SimpleNamespace(is_on=False))

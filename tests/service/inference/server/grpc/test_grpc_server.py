@@ -14,13 +14,8 @@ import pytest
 from support.inference.silent_client import SlowListener, answered_pings, begin_call
 from support.waiting import wait_until
 
-from neurald.service.inference.server.grpc.grpc_server import (
-    DirectMethod,
-    GrpcServer,
-    ServerCall,
-    WillWait,
-    connection_limits,
-)
+from neurald.service.inference.server.grpc.grpc_server import GrpcServer, connection_limits
+from neurald.service.inference.server.grpc.server_call import DirectMethod, ServerCall, WillWait
 
 
 class Echo:
