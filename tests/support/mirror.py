@@ -599,7 +599,6 @@ COVERED_BY: Mapping[str, str] = {
     "service/inference/protocol/tensors.py": "tests/service/inference/protocol/test_grpc_encoding.py",
     "service/inference/server/grpc/server_call.py": "tests/service/inference/server/grpc/test_grpc_server.py",
     "service/inference/server/http/json_parameters.py": "tests/service/inference/server/http/test_http_app.py",
-    "service/inference/server/http/request_body.py": "tests/service/inference/server/http/test_http_app.py",
     "service/inference/server/http/request_head.py": "tests/service/inference/server/http/test_http_app.py",
     "service/inference/server/http/metrics.py": "tests/service/inference/server/http/test_http_app.py",
     "service/inference/server/client_choices.py": "tests/service/inference/server/test_supervision.py",

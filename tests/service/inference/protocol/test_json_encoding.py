@@ -1,4 +1,4 @@
-"""Numbers that JSON or NumPy has not, in requests and answers; all else is tested over HTTP."""
+"""Numbers that JSON or NumPy has not, and many elements; all else is tested over HTTP."""
 
 import json
 from typing import Any
@@ -149,3 +149,44 @@ def test_many_members_are_refused_before_they_are_parsed() -> None:
     text = json.dumps({f"p{number}": 1 for number in range(40_000)})
     given = {"inputs": [{"name": "x", "datatype": "BYTES", "shape": [1], "data": [text]}]}
     assert request_of(json.dumps(given).encode()).inputs[0].source.size > len(text)
+
+
+def parsed(elements: str, count: int, datatype: str = "FP32") -> memoryview:
+    """Returns the bytes of the only input of a request in JSON."""
+    body = (
+        f'{{"inputs": [{{"name": "x", "datatype": "{datatype}", "shape": [{count}], "data": {elements}}}]}}'
+    )
+    request = checked_request("m", "", parse_request(body.encode(), None), NoRegions())
+    target = bytearray(request.inputs[0].source.size)
+    request.inputs[0].source.copy_into(memoryview(target))
+    return memoryview(target)
+
+
+@pytest.mark.parametrize("datatype", ["FP32", "INT8", "BOOL", "UINT64"])
+def test_many_elements_are_parsed_in_parts(datatype: str) -> None:
+    count = 200_003
+    numbers = np.random.default_rng(0).integers(0, 128, count)
+    values: Any = {"FP32": numbers / 7, "BOOL": numbers > 64}.get(datatype, numbers)
+    dtype = {"FP32": np.float32, "INT8": np.int8, "BOOL": np.bool_, "UINT64": np.uint64}[datatype]
+    text = json.dumps(values.tolist())
+    assert np.array_equal(np.frombuffer(parsed(text, count, datatype), dtype), values.astype(dtype))
+    nested = json.dumps(values[: count - 3].reshape(-1, 8).tolist())
+    flat = values[: count - 3].astype(dtype)
+    assert np.array_equal(np.frombuffer(parsed(nested, count - 3, datatype), dtype), flat)
+
+
+def test_many_wrong_elements_are_refused() -> None:
+    count = 200_000
+    text = json.dumps([1] * count)
+    for elements, expected, message in (
+        (text, count + 1, "Failed to parse 'data' field: shape does not match true shape"),
+        (text, count - 1, "Shape does not match true shape of 'data' field"),
+        (text[:-1] + ", 300]", count + 1, "beyond the range of INT8"),
+        (text[:-1] + ', "a"]', count + 1, "not understood|elements that are not INT8"),
+        (text[:-1] + ",]", count, "trailing comma"),
+        (f'"{text}"', count, "attempt to access JSON non-array as array"),
+        (f'{{"x": {text}}}', count, "attempt to access JSON non-array as array"),
+    ):
+        with pytest.raises(ServiceError, match=message):
+            parsed(elements, expected, "INT8")
+    assert not parsed("[" + " " * count * 2 + "]", 0).nbytes

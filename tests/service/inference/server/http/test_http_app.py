@@ -5,7 +5,6 @@ import contextlib
 import gzip
 import http.client
 import json
-import logging
 import re
 import socket
 import time
@@ -17,21 +16,10 @@ from typing import Any
 import numpy as np
 import pytest
 from support.inference import zoo
+from support.inference.http_requests import app_of, request_scope
 from support.inference.serving import Serving
 from support.sweeps import sweep
 from support.waiting import wait_until
-
-from neurald.service.inference.protocol.errors import ServiceError, Status
-from neurald.service.inference.protocol.json_encoding import checked_request, parse_request
-from neurald.service.inference.protocol.regions import NoRegions
-from neurald.service.inference.server.admission.header_forwarding import ForwardedHeaders
-from neurald.service.inference.server.admission.request_budget import RequestBudget
-from neurald.service.inference.server.admission.restrictions import Restrictions
-from neurald.service.inference.server.http import request_body
-from neurald.service.inference.server.http.http_app import HttpApp
-from neurald.service.inference.server.http.http_server import ClientWarnings
-from neurald.service.inference.server.http.request_events import EVENTS, RequestEvents
-from neurald.service.inference.server.regions.region_calls import RegionCalls
 
 triton = pytest.importorskip("tritonclient.http", reason="the group test is not installed")
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype  # noqa: E402 - optional
@@ -252,150 +240,6 @@ def test_lengths_that_do_not_fit_are_refused(serving: Serving) -> None:
         assert (status, f"{noun} of" in document["error"]) == (400, True), document
 
 
-def test_clients_cannot_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    logger = logging.getLogger("test of uvicorn.error")
-    logger.addFilter(ClientWarnings())
-    for _ in range(100):
-        logger.warning("Invalid HTTP request received.")
-    logger.warning("Unsupported upgrade request.")
-    logger.error("100 %")
-    assert caplog.messages == ["Invalid HTTP request received.", "Unsupported upgrade request.", "100 %"]
-
-
-def app_of(calls: Any) -> HttpApp:
-    restrictions = Restrictions((), noun="API")
-    budget = RequestBudget(1 << 20)
-    return HttpApp(
-        calls,
-        RegionCalls(),
-        budget,
-        message_bytes=1 << 20,
-        token="",
-        restrictions=restrictions,
-        forwarded=ForwardedHeaders(),
-    )
-
-
-class Unpaused:
-    """A connection that receives at any time."""
-
-    def pause_reading(self) -> None:
-        pass
-
-    def resume_reading(self) -> None:
-        pass
-
-
-def request(call: str, **headers: str) -> dict[str, Any]:
-    path = f"/v2/{'repository/' if call == 'load' else ''}models/m/{call}".encode()
-    encoded = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
-    extensions = {EVENTS: RequestEvents(Unpaused())}
-    return {
-        "type": "http",
-        "http_version": "1.0",
-        "method": "POST",
-        "raw_path": path,
-        "headers": encoded,
-        "extensions": extensions,
-    }
-
-
-@pytest.mark.parametrize(("part", "is_read"), [(bytes(10_000), True), (b"x", False)])
-def test_bodies_that_are_too_large_are_received_as_long_as_they_come_fast(
-    part: bytes, is_read: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(request_body, "_DISCARD_S", 0.05)
-    monkeypatch.setattr(request_body, "_DISCARDED_PER_S", 1000)
-    sent: list[Any] = []
-    left = [part] * 20
-
-    async def receive() -> Any:
-        if len(left) < 20:
-            await asyncio.sleep(0.02)
-        return {"type": "http.request", "body": left.pop(), "more_body": bool(left)}
-
-    async def send(event: Any) -> None:
-        sent.append(event)
-
-    asyncio.run(app_of(None)(request("infer", content_length=str(2 << 20)), receive, send))
-    assert sent[0]["status"] == 400
-    assert (not left) is is_read
-    assert ((b"connection", b"close") not in sent[0]["headers"]) is is_read
-
-
-@pytest.mark.parametrize(
-    ("pause_s", "said"), [(0.0, b"bytes per second are expected"), (60.0, b"nothing of the request arrived")]
-)
-def test_bodies_that_do_not_come_or_trickle_are_given_up(
-    pause_s: float, said: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The bytes never end, so that only the limit does."""
-    monkeypatch.setattr(request_body, "_BODY_S", 0.1)
-    sent: list[Any] = []
-
-    async def receive() -> Any:
-        await asyncio.sleep(pause_s)
-        return {"type": "http.request", "body": b"x", "more_body": True}
-
-    async def send(event: Any) -> None:
-        sent.append(event)
-
-    monkeypatch.setattr(request_body, "_MIN_BYTES_PER_S", 1 << 40)
-    asyncio.run(app_of(None)(request("infer"), receive, send))
-    assert sent[0]["status"] == 504
-    assert said in sent[1]["body"]
-    assert (b"connection", b"close") in sent[0]["headers"]
-
-
-def test_bodies_that_come_steadily_may_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request_body, "_BODY_S", 0.5)
-    monkeypatch.setattr(request_body, "_MIN_BYTES_PER_S", 1)
-    left = [b"[" * 1000] * 30
-
-    async def receive() -> Any:
-        await asyncio.sleep(0.02)
-        return {"type": "http.request", "body": left.pop(), "more_body": bool(left)}
-
-    async def send(event: Any) -> None:
-        sent.append(event)
-
-    sent: list[Any] = []
-    asyncio.run(app_of(None)(request("infer"), receive, send))
-    assert not left
-    assert sent[0]["status"] == 400
-
-
-@pytest.mark.parametrize("call", ["infer", "generate"])
-def test_requests_that_would_be_late_are_refused_before_they_are_read(call: str) -> None:
-    """The client's time counts from the head of its request on."""
-    limits: list[float | None] = []
-    sent: list[Any] = []
-    left = [b"no JSON"] * 3
-
-    class Version:
-        loaded = SimpleNamespace(inputs=())
-
-        def refusal(self, limit_s: float) -> ServiceError | None:
-            limits.append(limit_s)
-            return ServiceError(Status.EXHAUSTED, "too late")
-
-    async def receive() -> Any:
-        return {"type": "http.request", "body": left.pop(), "more_body": bool(left)}
-
-    async def send(event: Any) -> None:
-        sent.append(event)
-
-    calls = SimpleNamespace(registry=SimpleNamespace(find=lambda model, version: Version()))
-    scope = request(call, prefer="wait=2")
-    scope["headers"].append((b"prefer", b"respond-async"))
-    asyncio.run(app_of(calls)(scope, receive, send))
-    assert sent[0]["status"] == 503
-    assert (b"connection", b"close") not in sent[0]["headers"]
-    (limit_s,) = limits
-    assert limit_s is not None
-    assert 1 < limit_s <= 2
-
-
 def test_requests_that_the_end_of_the_service_cuts_short_are_unavailable() -> None:
     sent: list[Any] = []
 
@@ -412,7 +256,7 @@ def test_requests_that_the_end_of_the_service_cuts_short_are_unavailable() -> No
         async def send(event: Any) -> None:
             sent.append(event)
 
-        task = asyncio.create_task(app_of(SimpleNamespace(load=load))(request("load"), receive, send))
+        task = asyncio.create_task(app_of(SimpleNamespace(load=load))(request_scope("load"), receive, send))
         await begun.wait()
         task.cancel()
         await task
@@ -663,47 +507,6 @@ def test_heads_without_end_are_cut(serving: Serving) -> None:
 
         wait_until(is_cut)
     assert ask(serving, "GET", "/v2/health/live")[0] == 200
-
-
-def parsed(elements: str, count: int, datatype: str = "FP32") -> memoryview:
-    """Returns the bytes of the only input of a request in JSON."""
-    body = (
-        f'{{"inputs": [{{"name": "x", "datatype": "{datatype}", "shape": [{count}], "data": {elements}}}]}}'
-    )
-    request = checked_request("m", "", parse_request(body.encode(), None), NoRegions())
-    target = bytearray(request.inputs[0].source.size)
-    request.inputs[0].source.copy_into(memoryview(target))
-    return memoryview(target)
-
-
-@pytest.mark.parametrize("datatype", ["FP32", "INT8", "BOOL", "UINT64"])
-def test_many_elements_are_parsed_in_parts(datatype: str) -> None:
-    count = 200_003
-    numbers = np.random.default_rng(0).integers(0, 128, count)
-    values: Any = {"FP32": numbers / 7, "BOOL": numbers > 64}.get(datatype, numbers)
-    dtype = {"FP32": np.float32, "INT8": np.int8, "BOOL": np.bool_, "UINT64": np.uint64}[datatype]
-    text = json.dumps(values.tolist())
-    assert np.array_equal(np.frombuffer(parsed(text, count, datatype), dtype), values.astype(dtype))
-    nested = json.dumps(values[: count - 3].reshape(-1, 8).tolist())
-    flat = values[: count - 3].astype(dtype)
-    assert np.array_equal(np.frombuffer(parsed(nested, count - 3, datatype), dtype), flat)
-
-
-def test_many_wrong_elements_are_refused() -> None:
-    count = 200_000
-    text = json.dumps([1] * count)
-    for elements, expected, message in (
-        (text, count + 1, "Failed to parse 'data' field: shape does not match true shape"),
-        (text, count - 1, "Shape does not match true shape of 'data' field"),
-        (text[:-1] + ", 300]", count + 1, "beyond the range of INT8"),
-        (text[:-1] + ', "a"]', count + 1, "not understood|elements that are not INT8"),
-        (text[:-1] + ",]", count, "trailing comma"),
-        (f'"{text}"', count, "attempt to access JSON non-array as array"),
-        (f'{{"x": {text}}}', count, "attempt to access JSON non-array as array"),
-    ):
-        with pytest.raises(ServiceError, match=message):
-            parsed(elements, expected, "INT8")
-    assert not parsed("[" + " " * count * 2 + "]", 0).nbytes
 
 
 def test_much_json_is_answered(serving: Serving) -> None:

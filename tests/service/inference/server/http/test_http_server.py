@@ -1,4 +1,4 @@
-"""The HTTP server: which connections it closes."""
+"""The HTTP server: which connections it closes, and what it logs."""
 
 import asyncio
 import gc
@@ -17,7 +17,7 @@ from support.sweeps import sweep
 pytest.importorskip("uvicorn", reason="the extra [serve] is not installed")
 
 from neurald.service.inference.server.http import http_server
-from neurald.service.inference.server.http.http_server import BoundedProtocol, HttpServer
+from neurald.service.inference.server.http.http_server import BoundedProtocol, ClientWarnings, HttpServer
 from neurald.service.inference.server.http.request_events import EVENTS
 
 _REQUEST = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -367,3 +367,13 @@ def test_connections_that_end_wait_for_no_collection_of_garbage(data: bytes, res
         assert connections_in_memory() == before
     finally:
         gc.enable()
+
+
+def test_clients_cannot_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    logger = logging.getLogger("test of uvicorn.error")
+    logger.addFilter(ClientWarnings())
+    for _ in range(100):
+        logger.warning("Invalid HTTP request received.")
+    logger.warning("Unsupported upgrade request.")
+    logger.error("100 %")
+    assert caplog.messages == ["Invalid HTTP request received.", "Unsupported upgrade request.", "100 %"]
