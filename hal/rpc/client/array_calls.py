@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct
 
 from neurald.hal.device import ExecuteOptions, ExecutionResult
-from neurald.hal.errors import Error
+from neurald.hal.errors import BadData, Error
 from neurald.hal.memory.alignment import align
 from neurald.hal.memory.pool import SharedMemory
 from neurald.hal.model.graph import Operand
@@ -20,6 +20,7 @@ from neurald.hal.model.request import Argument, Request
 from neurald.hal.model.types import Dimensions, OperandType, value_size
 from neurald.hal.rpc.client.rings.ring import RemoteModel
 from neurald.hal.rpc.client.rings.ring_pool import RingPool
+from neurald.hal.validation.request_rules import merge_dimensions
 
 _Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -186,9 +187,14 @@ def create_array_function(
         shapes: the shapes of the input arrays.
 
     Returns:
-        The function; None if a shape is open, an argument consists of strings, or the arguments are
-            too large.
+        The function; None if a shape is open or not that of its input, an argument consists of
+            strings, or the arguments are too large.
     """
+    try:
+        for operand, shape in zip(inputs, shapes, strict=True):
+            merge_dimensions(operand.dimensions, shape, "an input")
+    except BadData:
+        return None
     input_places = placed([(operand.type, shape) for operand, shape in zip(inputs, shapes, strict=True)])
     output_places = placed([(operand.type, operand.dimensions) for operand in outputs])
     if input_places is None or output_places is None:

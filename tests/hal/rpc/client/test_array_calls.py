@@ -103,6 +103,14 @@ def test_other_arrays_are_left_to_the_caller(remote: RemoteDevice, arrays: tuple
     run(function, 2, 3)
 
 
+@pytest.mark.parametrize("shape", [(), (1, 3), (3, 1), (2,), (4,)])
+def test_shapes_other_than_those_of_the_inputs_have_no_function(
+    remote: RemoteDevice, shape: tuple[int, ...]
+) -> None:
+    """The caller refuses such arrays, also those of as many elements."""
+    assert prepared_with(remote, 3).create_array_function([shape], ()) is None
+
+
 def test_inputs_need_not_be_contiguous(remote: RemoteDevice) -> None:
     function = function_of(prepared_with(remote, 3), 3)
     outputs = function(np.arange(6, dtype=np.float32)[::2])
