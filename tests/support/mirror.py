@@ -598,6 +598,8 @@ COVERED_BY: Mapping[str, str] = {
     "service/inference/protocol/regions.py": "tests/service/inference/protocol/test_grpc_encoding.py",
     "service/inference/protocol/tensors.py": "tests/service/inference/protocol/test_grpc_encoding.py",
     "service/inference/server/grpc/server_call.py": "tests/service/inference/server/grpc/test_grpc_server.py",
+    "service/inference/server/http/answers.py": "tests/service/inference/server/http/test_http_app.py",
+    "service/inference/server/http/inferences.py": "tests/service/inference/server/http/test_http_app.py",
     "service/inference/server/http/json_parameters.py": "tests/service/inference/server/http/test_http_app.py",
     "service/inference/server/http/request_head.py": "tests/service/inference/server/http/test_http_app.py",
     "service/inference/server/http/metrics.py": "tests/service/inference/server/http/test_http_app.py",

@@ -1,43 +1,30 @@
 """The V2 protocol over HTTP, as an ASGI application."""
 
 import asyncio
-import contextlib
 import hmac
 import logging
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from functools import lru_cache, partial
-from typing import Any, Final, NamedTuple, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
-import msgspec
-
 from neurald.hal.errors import Error
-from neurald.service.inference.models.known_run import BegunRun, EndedRun, NoteKnown
-from neurald.service.inference.models.served_version import ServedVersion
 from neurald.service.inference.protocol.errors import ServiceError, Status
-from neurald.service.inference.protocol.generate_encoding import (
-    decode_generate_request,
-    encode_generate_answer,
-)
-from neurald.service.inference.protocol.json_encoding import (
-    ParsedRequest,
-    checked_request,
-    encode_answer,
-    parse_request,
-)
-from neurald.service.inference.protocol.known_requests import MAX_KNOWN_BYTES, KnownTable
 from neurald.service.inference.protocol.messages import as_json
-from neurald.service.inference.protocol.tensors import InferenceAnswer, InferenceRequest, quoted
+from neurald.service.inference.protocol.tensors import quoted
 from neurald.service.inference.server.admission.header_forwarding import ForwardedHeaders
 from neurald.service.inference.server.admission.request_budget import RequestBudget
 from neurald.service.inference.server.admission.restrictions import Restrictions
 from neurald.service.inference.server.calls.calls import Calls, parse_json_parameters
-from neurald.service.inference.server.calls.endpoint_load import LOAD_FORMAT, LOAD_REPORT
-from neurald.service.inference.server.http.compression import (
-    chosen_encoding,
-    compressed,
+from neurald.service.inference.server.http.answers import (
+    JSON,
+    Answer,
+    error_content,
+    json_answer,
+    message_answer,
 )
+from neurald.service.inference.server.http.inferences import HttpInferences
 from neurald.service.inference.server.http.json_parameters import (
     is_size,
     load_parameter,
@@ -47,7 +34,6 @@ from neurald.service.inference.server.http.json_parameters import (
 from neurald.service.inference.server.http.metrics import metrics_text
 from neurald.service.inference.server.http.openapi import openapi_document
 from neurald.service.inference.server.http.request_body import (
-    HEADER_LENGTH,
     ClientGone,
     Receive,
     RequestBody,
@@ -72,27 +58,16 @@ _CODES: Final = {
     Status.UNIMPLEMENTED: 501,
     Status.INTERNAL: 500,
 }
-#: What a message may have in addition to the bytes of its tensors.
-_ENVELOPE_BYTES: Final = 64 << 10
 #: The largest body of a call that has neither tensors nor files.
 _SMALL_BODY_BYTES: Final = 1 << 20
 #: How many paths of requests are remembered with what answers them.
 _KEPT_ROUTES: Final = 128
-#: Shorter JSON of inferences is parsed at once, which takes some milliseconds.
-_SHORT_JSON_BYTES: Final = 1 << 18
-_ENCODER: Final = msgspec.json.Encoder()
 Send = Callable[[dict[str, Any]], Awaitable[None]]
-_Parsed = TypeVar("_Parsed")
-Answer = tuple[int, bytes, list[tuple[bytes, bytes]]]
 _MODEL: Final = r"/v2/models/(?P<model>[^/]+)(?:/versions/(?P<version>[^/]+))?"
 _REGION: Final = r"(?:/region/(?P<region>[^/]+))?"
 _CONTROL: Final = "model-repository"
 _MEMORY: Final = "shared-memory"
-_JSON: Final = [(b"content-type", b"application/json")]
-_LOAD_FORMAT: Final = LOAD_FORMAT.encode()
-_LOAD_REPORT: Final = LOAD_REPORT.encode()
 _TEXT: Final = [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")]
-_EVENTS: Final = [(b"content-type", b"text/event-stream; charset=utf-8")]
 
 
 class HttpApp:
@@ -123,16 +98,13 @@ class HttpApp:
     ) -> None:
         self._calls = calls
         self._restrictions = restrictions
-        self._forwarded = forwarded
         self._counts_latencies = counts_latencies
         self._regions = regions
         self._budget = budget
         self._message_bytes = message_bytes
-        #: Held while a thread parses, since several would only wait for each other.
-        self._parsing = asyncio.Lock()
-        self._known = KnownTable()
-        #: How many inferences are under way.
-        self._running = 0
+        inferences = HttpInferences(
+            calls, message_bytes=message_bytes, restrictions=restrictions, forwarded=forwarded
+        )
         self._token = f"Bearer {token}".encode() if token else b""
         self._route_of = lru_cache(_KEPT_ROUTES)(self._find_route)
         self._routes = [
@@ -147,9 +119,9 @@ class HttpApp:
                 ("GET", "health", _MODEL + "/ready", self._model_ready),
                 ("GET", "model-config", _MODEL + "/config", self._config),
                 ("GET", "statistics", _MODEL + "/stats", self._statistics),
-                ("POST", "inference", _MODEL + "/infer", self._infer),
-                ("POST", "inference", _MODEL + "/generate", self._generate),
-                ("POST", "inference", _MODEL + "/generate_stream", self._generate_stream),
+                ("POST", "inference", _MODEL + "/infer", inferences.infer),
+                ("POST", "inference", _MODEL + "/generate", inferences.generate),
+                ("POST", "inference", _MODEL + "/generate_stream", inferences.generate_stream),
                 # Triton takes the name of a repository here, too, and does not look at it.
                 ("POST", _CONTROL, "/v2/repository(?:/[^/]+)?/index", self._index),
                 ("POST", _CONTROL, "/v2/repository/models/(?P<model>[^/]+)/load", self._load),
@@ -180,15 +152,15 @@ class HttpApp:
         except ClientGone:
             return
         except ServiceError as error:
-            status, content, headers = _CODES[error.status], _error(str(error)), _JSON
+            status, content, headers = _CODES[error.status], error_content(str(error)), JSON
         except Error as error:
-            status, content, headers = 500, _error(str(error)), _JSON
+            status, content, headers = 500, error_content(str(error)), JSON
         except asyncio.CancelledError:
             # The server cancels what takes too long when it stops.
-            status, content, headers = 503, _error("the service is stopping; try again"), _JSON
+            status, content, headers = 503, error_content("the service is stopping; try again"), JSON
         except Exception as error:
             logger.exception("a request failed")
-            status, content, headers = 500, _error(f"unexpected {type(error).__name__}"), _JSON
+            status, content, headers = 500, error_content(f"unexpected {type(error).__name__}"), JSON
         finally:
             body.release()
         length = (b"content-length", str(len(content)).encode())
@@ -208,10 +180,10 @@ class HttpApp:
             if route:
                 return (
                     405,
-                    _error(f"{quoted(path)} takes {' and '.join(route)}"),
-                    [*_JSON, (b"allow", ", ".join(route).encode())],
+                    error_content(f"{quoted(path)} takes {' and '.join(route)}"),
+                    [*JSON, (b"allow", ", ".join(route).encode())],
                 )
-            return 404, _error(f"there is no {quoted(path)}"), _JSON
+            return 404, error_content(f"there is no {quoted(path)}"), JSON
         self._admit(route.group, body.headers, needs_token=not path.startswith("/v2/health/"))
         answer: Answer = await route.call(body, **route.given)
         return answer
@@ -250,7 +222,7 @@ class HttpApp:
     async def _model_ready(self, body: RequestBody, model: str, version: str) -> Answer:
         if self._calls.is_model_ready(model, version):
             return 200, b"", []
-        return 400, _error("Model version not ready"), _JSON
+        return 400, error_content("Model version not ready"), JSON
 
     async def _metrics(self, body: RequestBody) -> Answer:
         text = metrics_text(
@@ -264,22 +236,22 @@ class HttpApp:
     # Descriptions.
 
     async def _server(self, body: RequestBody) -> Answer:
-        return _message(self._calls.server_metadata())
+        return message_answer(self._calls.server_metadata())
 
     async def _openapi(self, body: RequestBody) -> Answer:
-        return _json(openapi_document())
+        return json_answer(openapi_document())
 
     async def _metadata(self, body: RequestBody, model: str, version: str) -> Answer:
-        return _message(self._calls.model_metadata(model, version))
+        return message_answer(self._calls.model_metadata(model, version))
 
     async def _config(self, body: RequestBody, model: str, version: str) -> Answer:
-        return _message(self._calls.model_config(model, version))
+        return message_answer(self._calls.model_config(model, version))
 
     async def _statistics(self, body: RequestBody, model: str, version: str) -> Answer:
-        return _message(self._calls.statistics(model, version))
+        return message_answer(self._calls.statistics(model, version))
 
     async def _all_statistics(self, body: RequestBody) -> Answer:
-        return _message(self._calls.statistics("", ""))
+        return message_answer(self._calls.statistics("", ""))
 
     # The repository.
 
@@ -293,7 +265,7 @@ class HttpApp:
         if not isinstance(only_ready, bool):
             raise ServiceError(Status.INVALID, "Invalid value for 'ready': expected a boolean")
         index = self._calls.repository_index(only_ready=only_ready)
-        return _json(as_json(index)["models"])
+        return json_answer(as_json(index)["models"])
 
     async def _load(self, body: RequestBody, model: str) -> Answer:
         document = small_document(await body.read(self._message_bytes))
@@ -302,208 +274,17 @@ class HttpApp:
             raise ServiceError(Status.INVALID, "parameters is not a JSON object")
         parameters = {key: load_parameter(key, value) for key, value in given.items()}
         await self._calls.load(model, parameters)
-        return 200, b"", _JSON
+        return 200, b"", JSON
 
     async def _unload(self, body: RequestBody, model: str) -> Answer:
         await body.read(_SMALL_BODY_BYTES)
         await self._calls.unload(model)
-        return 200, b"", _JSON
-
-    # Inference.
-
-    async def _infer(self, body: RequestBody, model: str, version: str) -> Answer:
-        header_bytes = body.header_number(HEADER_LENGTH)
-        async with self._arriving(body, model, version):
-            content = await body.read(self._message_bytes, envelope=_ENVELOPE_BYTES if header_bytes else 0)
-        self._running += 1
-        try:
-            if header_bytes is None and len(content) <= MAX_KNOWN_BYTES:
-                answer = await self._inferred_again(body, content, model, version)
-            else:
-                answer = await self._inferred(body, content, header_bytes, model, version)
-        finally:
-            self._running -= 1
-        encoded, header_bytes = answer if isinstance(answer, tuple) else (answer, None)
-        headers = _JSON
-        if header_bytes is not None:
-            headers = [
-                (b"content-type", b"application/octet-stream"),
-                (HEADER_LENGTH, str(header_bytes).encode()),
-            ]
-        headers = self._with_load(headers, body)
-        encoding = chosen_encoding(body.headers.get(b"accept-encoding", b""))
-        if not encoding:
-            return 200, encoded, headers
-        return 200, await compressed(encoded, encoding), [*headers, (b"content-encoding", encoding)]
-
-    async def _inferred(
-        self, body: RequestBody, content: bytes, header_bytes: int | None, model: str, version: str
-    ) -> Any:
-        """Returns the answer of an inference; see `encode_answer`."""
-        if header_bytes == 0:
-            request = self._calls.raw_request(model, version, memoryview(content))
-        else:
-            parsed = await self._parsed(content, header_bytes)
-            request = checked_request(model, version, parsed, self._calls.regions)
-        return await body.unless_gone(
-            self._calls.infer(self._with_headers(request, body), encode_answer, body.remaining_s)
-        )
-
-    def _with_headers(self, request: InferenceRequest, body: RequestBody) -> InferenceRequest:
-        """Returns a request with what the headers of the client say of it."""
-        forwarded = self._forwarded.of_http(body.headers.items())
-        return request.of_trace(body.trace_id).with_parameters(forwarded)
-
-    def _with_load(self, headers: list[tuple[bytes, bytes]], body: RequestBody) -> list[tuple[bytes, bytes]]:
-        """Returns headers with a report of the load, if the client asks for it and may know it."""
-        form = body.headers.get(_LOAD_FORMAT)
-        if form is None:
-            return headers
-        try:
-            self._restrictions.require("statistics", lambda name: body.headers.get(name.encode()))
-        except ServiceError:
-            return headers
-        report = self._calls.endpoint_load.report(form, self._calls.registry.served())
-        return headers if report is None else [*headers, (_LOAD_REPORT, report)]
-
-    async def _inferred_again(self, body: RequestBody, content: bytes, model: str, version: str) -> Any:
-        """Returns the answer of an inference that may have come before; see `_encode_short`.
-
-        The only request is run while the loop waits, for a millisecond at most: nothing else would
-        use that time but new requests, and waking the loop takes as long as many runs.
-        """
-        key = (model, version, content)
-        known = self._known.find(key)
-        begun = None
-        forwarded = self._forwarded.of_http(body.headers.items())
-        if known is not None and self._running == 1 and body.remaining_s is None and not forwarded:
-            found = self._calls.run_known(known, body.trace_id)
-            if isinstance(found, EndedRun):
-                found.count()
-                return found.answer
-            begun = found
-        try:
-            parsed = parse_request(content, None)
-            request = checked_request(model, version, parsed, self._calls.regions).of_trace(body.trace_id)
-        finally:
-            if begun is not None:
-                begun[1].known.release()
-        if known is None:
-            known = self._known.keep(key, request)
-        request = request.with_parameters(forwarded)
-        note_known = None if known is None else partial(setattr, known, "run")
-        if begun is not None:
-            return await body.unless_gone(self._ended(request, begun, note_known))
-        return await body.unless_gone(self._calls.infer(request, _encode_short, body.remaining_s, note_known))
-
-    async def _ended(
-        self,
-        request: InferenceRequest,
-        begun: tuple[ServedVersion, BegunRun],
-        note_known: NoteKnown | None,
-    ) -> object:
-        """Returns the answer of a run that was begun, for which another thread waits."""
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[object] = loop.create_future()
-        abandons: list[Callable[[], bool]] = []
-
-        def ended(result: object, error: Exception | None) -> None:
-            loop.call_soon_threadsafe(settle, result, error)
-
-        def settle(result: object, error: Exception | None) -> None:
-            if answer.done():
-                return
-            if error is None:
-                answer.set_result(result)
-            else:
-                answer.set_exception(error)
-
-        def go_on(waiting: asyncio.Future[Callable[[], None] | None]) -> None:
-            rest = waiting.result()
-            if rest is not None:
-                rest()
-
-        waiting = loop.run_in_executor(
-            None,
-            partial(
-                self._calls.begin,
-                request,
-                _encode_short,
-                None,
-                ended,
-                abandons.append,
-                _wait,
-                begun,
-                note_known,
-            ),
-        )
-        # It goes on if the client leaves, since the lane has to be given back.
-        waiting.add_done_callback(go_on)
-        try:
-            return await answer
-        except asyncio.CancelledError:
-            for abandon in abandons:
-                abandon()
-            raise
-
-    @contextlib.asynccontextmanager
-    async def _arriving(self, body: RequestBody, model: str, version: str) -> AsyncIterator[None]:
-        """Makes the block read a request, unless it would be late, as its head says.
-
-        Raises:
-            ServiceError: it would be late, or it may be and there is no such model.
-        """
-        if body.remaining_s is None:
-            yield
-            return
-        found = self._calls.registry.find(model, version)
-        refusal = found.refusal(body.remaining_s)
-        if refusal is not None:
-            await body.discard()
-            raise refusal
-        arrived = found.arrivals.begin()
-        try:
-            yield
-        finally:
-            arrived()
-
-    async def _parsed(self, content: bytes, header_bytes: int | None) -> ParsedRequest:
-        size = len(content) if header_bytes is None else header_bytes
-        return await self._in_turn(partial(parse_request, content, header_bytes), size)
-
-    async def _in_turn(self, parse: Callable[[], _Parsed], size: int) -> _Parsed:
-        """Parses JSON; much of it in another thread, so that other clients need not wait."""
-        if size <= _SHORT_JSON_BYTES:
-            return parse()
-        async with self._parsing:
-            return await asyncio.to_thread(parse)
-
-    async def _generate(self, body: RequestBody, model: str, version: str) -> Answer:
-        answer = await self._generated(body, model, version)
-        return 200, answer, self._with_load(_JSON, body)
-
-    async def _generate_stream(self, body: RequestBody, model: str, version: str) -> Answer:
-        """Answers with the only event of a stream, since a run has one answer."""
-        answer = await self._generated(body, model, version)
-        return 200, b"".join((b"data: ", answer, b"\n\n")), self._with_load(_EVENTS, body)
-
-    async def _generated(self, body: RequestBody, model: str, version: str) -> bytes:
-        found = self._calls.registry.find(model, version)
-        async with self._arriving(body, model, version):
-            content = await body.read(self._message_bytes)
-        inputs = found.loaded.inputs
-        request = await self._in_turn(
-            partial(decode_generate_request, model, version, content, inputs), len(content)
-        )
-        answer: bytes = await body.unless_gone(
-            self._calls.infer(self._with_headers(request, body), encode_generate_answer, body.remaining_s)
-        )
-        return answer
+        return 200, b"", JSON
 
     # Shared memory.
 
     async def _region_status(self, body: RequestBody, region: str) -> Answer:
-        return _json(list(as_json(self._regions.status(region))["regions"].values()))
+        return json_answer(list(as_json(self._regions.status(region))["regions"].values()))
 
     async def _register(self, body: RequestBody, region: str) -> Answer:
         given = small_document(await body.read(_SMALL_BODY_BYTES))
@@ -518,15 +299,15 @@ class HttpApp:
                 f"key, offset and byte_size are {shown}; text and two integers from 0 to 2^63-1 are expected",
             )
         self._regions.register(region, key, offset, size)  # type: ignore[arg-type]
-        return 200, b"", _JSON
+        return 200, b"", JSON
 
     async def _unregister(self, body: RequestBody, region: str) -> Answer:
         await body.read(_SMALL_BODY_BYTES)
         self._regions.unregister(region)
-        return 200, b"", _JSON
+        return 200, b"", JSON
 
     async def _cuda_status(self, body: RequestBody, region: str) -> Answer:
-        return _json(list(as_json(self._regions.cuda_status(region))["regions"].values()))
+        return json_answer(list(as_json(self._regions.cuda_status(region))["regions"].values()))
 
     async def _register_cuda(self, body: RequestBody, region: str) -> Answer:
         await body.read(_SMALL_BODY_BYTES)
@@ -536,7 +317,7 @@ class HttpApp:
     async def _unregister_cuda(self, body: RequestBody, region: str) -> Answer:
         await body.read(_SMALL_BODY_BYTES)
         self._regions.unregister_cuda()
-        return 200, b"", _JSON
+        return 200, b"", JSON
 
     # Settings.
 
@@ -545,22 +326,12 @@ class HttpApp:
         changes = {key: setting_values(key, value) for key, value in given.items()}
         found = self._calls.trace_settings(model, changes)
         levels = found.pop("trace_level")
-        return _json({"trace_level": levels, **{key: value for key, (value,) in found.items()}})
+        return json_answer({"trace_level": levels, **{key: value for key, (value,) in found.items()}})
 
     async def _logging(self, body: RequestBody) -> Answer:
         given = small_document(await body.read(_SMALL_BODY_BYTES))
         self._calls.log_settings.change({key: each for key, each in given.items() if each is not None})
-        return _json(self._calls.log_settings.current())
-
-
-def _encode_short(answer: InferenceAnswer) -> object:
-    """Encodes an answer; returns only JSON if no bytes follow it, else see `encode_answer`."""
-    encoded, header_bytes = encode_answer(answer)
-    return encoded if header_bytes is None else (encoded, header_bytes)
-
-
-def _wait() -> None:
-    """Says that a thread waits for a run, which keeps nobody else from anything."""
+        return json_answer(self._calls.log_settings.current())
 
 
 class _Route(NamedTuple):
@@ -569,15 +340,3 @@ class _Route(NamedTuple):
     group: str
     call: Callable[..., Awaitable[Answer]]
     given: Mapping[str, str]
-
-
-def _error(message: str) -> bytes:
-    return _ENCODER.encode({"error": message})
-
-
-def _json(document: Any) -> Answer:
-    return 200, _ENCODER.encode(document), _JSON
-
-
-def _message(message: Any) -> Answer:
-    return _json(as_json(message))
