@@ -29,11 +29,7 @@ from neurald.service.inference.models.known_run import (
 )
 from neurald.service.inference.models.latencies import NOTHING_MEASURED, MeasuredLatencies
 from neurald.service.inference.models.model_interface import Encode, ModelInterface, NoteRun
-from neurald.service.inference.models.request_limits import (
-    priority_of,
-    set_limits,
-    times_of,
-)
+from neurald.service.inference.models.request_limits import priority_of, set_limits, times_of
 from neurald.service.inference.models.statistics import FailureReason, Latencies, Statistics
 from neurald.service.inference.models.worker_pool import WorkerPool
 from neurald.service.inference.protocol.errors import ServiceError, Status
