@@ -141,7 +141,8 @@ def test_a_size_whose_code_lacked_memory_is_tried_again(monkeypatch: pytest.Monk
         return replaced.is_set()
 
     wait_until(run)
-    assert tries == 2
+    # On a machine that is short of memory, further ones may lack it, too.
+    assert tries >= 2
 
 
 def worker_is_busy() -> bool:
