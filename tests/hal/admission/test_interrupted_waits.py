@@ -28,7 +28,7 @@ def test_who_is_cancelled_leaves_the_queue() -> None:
 
 
 def test_a_cancellation_wakes_who_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody has to look whether it was cancelled."""
+    """Cancelling ends the waits by itself: they do not have to poll."""
     monkeypatch.setattr(admission_queue, "_POLL_S", 1e3)
     one = AdmissionQueue(1)
     ticket = one.acquire(LOW)

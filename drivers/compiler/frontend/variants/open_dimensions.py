@@ -54,7 +54,10 @@ def with_assumed_shapes(model: Model) -> Model:
             inferred = _inferred(model, shapes)
         except BadData:
             continue
-        has_elements = all(map(all, inferred.values()))
+        # Constants may be empty whatever the length is.
+        has_elements = all(
+            all(shape) or main.operands[index].lifetime.is_constant for index, shape in inferred.items()
+        )
         if found is None or has_elements:
             found = inferred
         if has_elements:

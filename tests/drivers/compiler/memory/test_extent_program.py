@@ -51,7 +51,7 @@ def test_hostile_programs_are_refused(change: dict[str, Any]) -> None:
 
 
 def test_guards_on_lengths_that_are_known() -> None:
-    """Those that need another length say nothing, nor do those with an impossible divisor."""
+    """Guards that need an unknown length, or divide by an impossible number, permit every size."""
     scope = ExtentScope([37, 41])
     one, other = scope.symbols
     builder = ProgramBuilder(scope)

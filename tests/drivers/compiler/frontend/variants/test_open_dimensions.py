@@ -1,9 +1,15 @@
 """Unspecified dimensions are assumed to be short, or opened, where they are equal as one."""
 
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
 import pytest
 from support.opencl.models import FLOAT, Models
+from support.tflite.builder import TfliteModel
 
 import neurald as nd
+from neurald.drivers.compiler.frontend.variants import open_dimensions
 from neurald.drivers.compiler.frontend.variants.open_dimensions import (
     is_specified,
     open_shapes,
@@ -14,6 +20,7 @@ from neurald.drivers.compiler.frontend.variants.open_dimensions import (
 )
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.hal.model.model import Model
+from neurald.runtime.tflite import load_tflite
 
 pytestmark = pytest.mark.quick
 
@@ -52,6 +59,30 @@ def test_lengths_suffice_for_windows(size: int, assumed: int) -> None:
     found = with_assumed_shapes(model)
     assert found.main.operands[model.main.inputs[0]].dimensions == (1, assumed, assumed, 3)
     assert found.main.operands[model.main.outputs[0]].dimensions == (1, *2 * (assumed // size,), 3)
+
+
+def test_empty_constants_need_no_other_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as the shape of a scalar."""
+    file = TfliteModel()
+    graph = file.subgraph()
+    source = graph.tensor((1, 1, 4), shape_signature=(1, -1, 4))
+    number, shape = graph.tensor((1,)), graph.tensor((0,), "INT32", data=np.zeros(0, np.int32))
+    scalar, product = graph.tensor((), has_rank=True), graph.tensor((1, 1, 4), shape_signature=(1, -1, 4))
+    graph.operator("RESHAPE", (number, shape), (scalar,), "ReshapeOptions")
+    graph.operator("MUL", (source, scalar), (product,), "MulOptions")
+    graph.inputs, graph.outputs = (source, number), (product,)
+    model = load_tflite(file.write(tmp_path / "model.tflite"))
+    assert any(each.lifetime.is_constant and each.dimensions == (0,) for each in model.main.operands)
+    lengths: list[int] = []
+    inferred = open_dimensions._inferred
+
+    def counted(model: Model, shapes: Mapping[int, Shape]) -> dict[int, Shape]:
+        lengths.extend(shape[1] for shape in shapes.values())
+        return inferred(model, shapes)
+
+    monkeypatch.setattr(open_dimensions, "_inferred", counted)
+    assert is_specified(with_assumed_shapes(model))
+    assert lengths == [1]
 
 
 def test_lengths_suffice_for_slices() -> None:

@@ -320,7 +320,7 @@ def test_nested_quotients_become_one() -> None:
 
 
 def test_a_length_padded_to_a_multiple_is_one() -> None:
-    """As images and sequences are that a model divides into blocks."""
+    """Models that divide images and sequences into blocks pad them so."""
     (size,) = ExtentScope((67,)).symbols
     for padding in ((8 - size % 8) % 8, -size % 8):
         assert is_multiple(size + padding, 8)
