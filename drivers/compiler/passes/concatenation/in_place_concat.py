@@ -126,41 +126,45 @@ class _InPlaceConcat:
         if any(concat.run(part) * size < _MIN_RUN_BYTES for part in concat.slices):
             return
         values = [part.value for part in concat.slices]
-        stored = [
-            part
+        # Kernels of the parts that are not whole values. They may read values that are other parts.
+        computed = {
+            part: _part_kernel(kernel, part)
             for part, value in zip(concat.slices, values, strict=True)
-            if value is not None and values.count(value) == 1 and self._can_store(kernel, concat, part, value)
-        ]
+            if value is None
+        }
+        read = {value for each in computed.values() for value in each.inputs}
+        stored = {
+            part: value
+            for part, value in zip(concat.slices, values, strict=True)
+            if value is not None
+            and values.count(value) == 1
+            and self._can_store(kernel, concat, part, value, is_read=value in read)
+        }
         elements = sum(math.prod(part.shape) for part in stored)
         if elements < _MIN_IN_PLACE_FRACTION * output.count:
             return
         if len(stored) < len(concat.slices) and output.size_bytes < _MIN_COPIED_RESULT_BYTES:
             return
-        computed: list[Kernel] = []
-        last: Value | None = None
-        for part, value in zip(concat.slices, values, strict=True):
+        others: list[Kernel] = []
+        for part in concat.slices:
             start = part.begin * concat.inner_length
-            if part in stored and value is not None:
+            if part in stored:
+                value = stored[part]
                 (writer,) = self._kernels[value]
                 self._kernels[value] = (_stored_in_place(writer, concat, part),)
                 self._alias(value, output, start)
-                self._read_from_result(kernel, concat, part, value)
-                last = value
             else:
-                name = "" if value is None else value.name
-                parts = Kernel(
-                    output=Value(part.shape, output.type, name=name),
-                    axes=part.axes,
-                    body=part.body,
-                    operations=kernel.operations,
-                )
-                computed.append(_stored_in_place(parts, concat, part))
-                self._alias(parts.output, output, start)
-        self._kernels[output] = tuple(computed)
-        for each in computed:
+                other = computed.get(part) or _part_kernel(kernel, part)
+                others.append(_stored_in_place(other, concat, part))
+                self._alias(other.output, output, start)
+        self._kernels[output] = tuple(others)
+        for each in others:
             self._read(output, each)
-        if not computed and last is not None:
+        for part, value in stored.items():
+            self._read_from_result(kernel, concat, part, value)
+        if not others:
             # The operations of the kernel are attributed to the last kernel that writes its result.
+            last = stored[concat.slices[-1]]
             (writer,) = self._kernels[last]
             operations = tuple(sorted({*writer.operations, *kernel.operations}))
             self._kernels[last] = (replace(writer, operations=operations),)
@@ -170,17 +174,19 @@ class _InPlaceConcat:
         self._aliases[part] = self._aliases.get(whole, whole)
         self._starts[part] = self._starts.get(whole, 0) + start
 
-    def _can_store(self, kernel: Kernel, concat: _Concatenation, part: _ConcatSlice, value: Value) -> bool:
+    def _can_store(
+        self, kernel: Kernel, concat: _Concatenation, part: _ConcatSlice, value: Value, *, is_read: bool
+    ) -> bool:
         """Returns True if the kernel of a value can store it in place of a part.
 
         Other kernels can read it there, unless they have contractions, whose operands are
-        contiguous.
+        contiguous. `is_read` tells whether other parts of the concatenation do.
         """
         writers = self._kernels.get(value, ())
         if len(writers) != 1 or value in self._graph.outputs:
             return False
         others = [each for key in self._readers[value] - {kernel.output} for each in self._kernels[key]]
-        if others:
+        if others or is_read:
             is_wide = concat.run(part) * value.type.size_bytes >= _MIN_SHARED_RUN_BYTES
             is_output = kernel.output in self._graph.outputs
             if is_output or not is_wide or any(each.contraction is not None for each in others):
@@ -194,7 +200,7 @@ class _InPlaceConcat:
     def _read_from_result(
         self, kernel: Kernel, concat: _Concatenation, part: _ConcatSlice, value: Value
     ) -> None:
-        """Lets the other readers of a value load it from the result of the concatenation."""
+        """Lets all readers of a value load it from the result of the concatenation."""
         whole = kernel.output
 
         def replacement(expression: Expression) -> Expression | None:
@@ -207,7 +213,7 @@ class _InPlaceConcat:
                 index = delinearize(linearize(index, kernel.shape), whole.shape)
             return load(whole, index, expression.guard, expression.otherwise)
 
-        for key in self._readers.pop(value) - {whole}:
+        for key in self._readers.pop(value):
             self._kernels[key] = tuple(
                 rewrite_kernel(each, replacement, each.axes) if value in each.inputs else each
                 for each in self._kernels[key]
@@ -218,6 +224,17 @@ class _InPlaceConcat:
         """Returns the resulting graph."""
         kernels = tuple(kernel for each in self._kernels.values() for kernel in each)
         return replace(self._graph, kernels=kernels, aliases=self._aliases, starts=self._starts)
+
+
+def _part_kernel(kernel: Kernel, part: _ConcatSlice) -> Kernel:
+    """Returns a kernel that computes one part of what a kernel concatenates."""
+    value = part.value
+    return Kernel(
+        output=Value(part.shape, kernel.output.type, name="" if value is None else value.name),
+        axes=part.axes,
+        body=part.body,
+        operations=kernel.operations,
+    )
 
 
 def _stored_in_place(kernel: Kernel, concat: _Concatenation, part: _ConcatSlice) -> Kernel:

@@ -113,6 +113,18 @@ def test_parts_may_be_computed() -> None:
     assert [kernel.output_offset is not None for kernel in found.kernels].count(True) == 2
 
 
+@sweep("is_output", [False, True])
+@sweep("columns", [8, 64])
+def test_parts_may_be_computed_from_other_parts(columns: int, is_output: bool) -> None:
+    builder = GraphBuilder()
+    part = product(builder, 160, columns)
+    half = builder.compute((160, 32), lambda i, j: load(part, (159 - i, j * (columns // 32 or 1) % columns)))
+    whole = concatenated(builder, [product(builder, 160, 48), part, half], axis=1)
+    results = [builder.matrix_product(whole, builder.weights(3, columns + 80))]
+    found, _ = checked(builder.finish(*results, *([whole] if is_output else [])))
+    assert (part in found.aliases) == (columns == 64 and not is_output)
+
+
 def short_runs(builder: GraphBuilder) -> Value:
     return concatenated(builder, [product(builder, 3, 3), product(builder, 3, 20)], axis=1)
 
