@@ -10,7 +10,7 @@ from neurald.hal.errors import BadData, BadState, UnexpectedNull, WrongType
 from neurald.hal.model.extension import AttributeUse
 from neurald.hal.model.model import Model
 from neurald.hal.model.types import Preference, Priority
-from neurald.hal.process.preparing import PREPARING
+from neurald.hal.process.threads.preparing import PREPARING
 from neurald.hal.records import replace
 from neurald.hal.sync.deadline import deadline_in
 from neurald.hal.unpicklable import Unpicklable

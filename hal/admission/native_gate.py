@@ -22,8 +22,8 @@ from neurald.hal.execution.native_serving import (
     SHARE_BYTES,
     TAKE_ROOM,
 )
-from neurald.hal.process.checked_thread import CheckedThread
-from neurald.hal.process.time_slices import use_ordinary_time_slices
+from neurald.hal.process.threads.checked_thread import CheckedThread
+from neurald.hal.process.threads.time_slices import use_ordinary_time_slices
 
 _NS_PER_S: Final = 1e9
 #: How long a number that this process has written may take until all threads see it, and how long a

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Final, Protocol
 
 from neurald.hal.errors import ResourceExhaustedTransient
-from neurald.hal.process.checked_thread import CheckedThread
+from neurald.hal.process.threads.checked_thread import CheckedThread
 
 _CHECKS_PER_PATIENCE: Final = 10
 #: After how many checks without a stream the watching thread ends.

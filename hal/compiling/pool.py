@@ -23,7 +23,7 @@ from neurald.hal.compiling.job_exchange import compiled_from, error_of_death, ex
 from neurald.hal.device import CompileResult, Device, InputShapes
 from neurald.hal.errors import Cancelled, OpFailed
 from neurald.hal.memory.pool import Memory
-from neurald.hal.process.checked_thread import CheckedTimer
+from neurald.hal.process.threads.checked_thread import CheckedTimer
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.wording import output_clause
 

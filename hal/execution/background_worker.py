@@ -17,8 +17,8 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 from neurald.hal.errors import DRIVER_FAULTS, OutOfMemory, ResourceExhaustedTransient
-from neurald.hal.process.checked_thread import CheckedThread
 from neurald.hal.process.fork import forkable_lock
+from neurald.hal.process.threads.checked_thread import CheckedThread
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.interpreter_turns import turns
 

@@ -19,7 +19,7 @@ from neurald.hal.errors import (
     ResourceExhaustedTransient,
     without_frames,
 )
-from neurald.hal.process.reused_threads import REUSED_THREADS
+from neurald.hal.process.threads.reused_threads import REUSED_THREADS
 from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.fence import Fence, wait_any

@@ -51,7 +51,7 @@ from typing import Final, Protocol
 from msgspec import Struct
 
 from neurald.hal.model.request import Request
-from neurald.hal.process.processors import PROCESSORS
+from neurald.hal.process.threads.processors import PROCESSORS
 
 GATE: Final = {
     "LOCK": 0,

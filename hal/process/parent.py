@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from neurald.hal.errors import BadState
-from neurald.hal.process.checked_thread import CheckedThread
+from neurald.hal.process.threads.checked_thread import CheckedThread
 
 _PR_SET_PDEATHSIG: Final = 1
 

@@ -23,10 +23,10 @@ from neurald.hal.errors import (
 from neurald.hal.process.activation import MANAGER_SOCKET, is_served, is_standing_by
 from neurald.hal.process.address import Address
 from neurald.hal.process.autostart import ensure_manager
-from neurald.hal.process.checked_thread import CheckedThread
 from neurald.hal.process.files.runtime_directory import runtime_directory
 from neurald.hal.process.fork import forkable_lock, grpc_obstacle
 from neurald.hal.process.grpc_import import import_grpc
+from neurald.hal.process.threads.checked_thread import CheckedThread
 from neurald.hal.sync.deadline import remaining_s
 from neurald.runtime.devices import measurements
 from neurald.runtime.devices.measurements import Failure, Measurement

@@ -3,7 +3,7 @@
 import errno
 
 from neurald.hal.errors import BadState, Error, OutOfMemory, ResourceExhaustedTransient
-from neurald.hal.process.checked_thread import CheckedThread
+from neurald.hal.process.threads.checked_thread import CheckedThread
 
 #: Python names interpreters where they, rather than the system, refuse a thread.
 _BY_INTERPRETER = "interpreter"

@@ -11,8 +11,8 @@ from functools import partial
 from typing import Final
 
 from neurald.hal.errors import Error
-from neurald.hal.process.checked_thread import CheckedTimer
 from neurald.hal.process.fork import forkable_lock, grpc_obstacle
+from neurald.hal.process.threads.checked_thread import CheckedTimer
 from neurald.runtime.devices.daemons import DaemonConnection, connection_to, run_concurrently
 from neurald.runtime.devices.installed import drivers_on_demand
 from neurald.runtime.devices.measurements import RETRY_S

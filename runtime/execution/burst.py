@@ -14,7 +14,7 @@ from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel
 from neurald.hal.errors import BadData, BadState, DeadObject, Error
 from neurald.hal.execution.in_process import InProcessBurst
 from neurald.hal.model.request import Request
-from neurald.hal.process.exclusive_use import ExclusiveUse
+from neurald.hal.process.threads.exclusive_use import ExclusiveUse
 from neurald.hal.unpicklable import Unpicklable
 from neurald.runtime.devices.driver_faults import checked_executable, convert_driver_faults
 from neurald.runtime.execution.abandoned_memory import mark_abandoned

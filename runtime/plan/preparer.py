@@ -25,8 +25,8 @@ from neurald.hal.execution.first_tier import first_tier
 from neurald.hal.model.constants import seal_constants
 from neurald.hal.model.model import Model
 from neurald.hal.model.types import Priority
-from neurald.hal.process.checked_thread import CheckedThread
 from neurald.hal.process.memory.gc_pause import paused_gc
+from neurald.hal.process.threads.checked_thread import CheckedThread
 from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.progress import progress_to

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-from neurald.hal.process.checked_thread import CheckedThread
+from neurald.hal.process.threads.checked_thread import CheckedThread
 from neurald.hal.sync.progress import ProgressListener
 
 _LOG = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from neurald.hal.memory.mapped_file import FileMemory
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.model import Model
 from neurald.hal.process.memory.gc_pause import paused_gc
-from neurald.hal.process.preparing import PREPARING
+from neurald.hal.process.threads.preparing import PREPARING
 from neurald.runtime.tflite.file.content import file_content
 from neurald.runtime.tflite.kept.converted import ConvertedFile
 from neurald.runtime.tflite.kept.stored_model import restored_model, stored_model

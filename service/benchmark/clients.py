@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from neurald.hal.errors import BadData
-from neurald.hal.process.checked_thread import CheckedThread
+from neurald.hal.process.threads.checked_thread import CheckedThread
 from neurald.service.benchmark.durations import milliseconds
 from neurald.service.console.measurement import RunControl, summarise
 

@@ -15,8 +15,8 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from neurald.hal.errors import MissedDeadlineTransient, UnavailableDevice
-from neurald.hal.process.checked_thread import CheckedThread
 from neurald.hal.process.own_program import own_program
+from neurald.hal.process.threads.checked_thread import CheckedThread
 
 logger = logging.getLogger(__name__)
 

@@ -30,11 +30,11 @@ from neurald.hal.crashes.watch import CrashWatch
 from neurald.hal.device import Device
 from neurald.hal.errors import BadData, UnavailableDevice
 from neurald.hal.process.address import Address
-from neurald.hal.process.checked_thread import CheckedThread
 from neurald.hal.process.descriptors import raise_descriptor_limit
 from neurald.hal.process.files.runtime_directory import address_of, prepare_directory
 from neurald.hal.process.memory.garbage import GarbageCollector
 from neurald.hal.process.memory.heap import HeapTrimmer
+from neurald.hal.process.threads.checked_thread import CheckedThread
 from neurald.hal.registry import create_device
 from neurald.hal.rpc.server.grpc_service import SERVICE
 from neurald.hal.rpc.server.server import DeviceServer

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from neurald.hal.process.memory.heap import use_one_arena
 from neurald.hal.process.parent import stop_with
 from neurald.hal.process.signal_handlers import signals_handled
-from neurald.hal.process.time_slices import short_time_slices
+from neurald.hal.process.threads.time_slices import short_time_slices
 from neurald.service.daemon.daemon import Daemon
 
 #: Python's thread switch interval. It is short, so that calls of one client do not delay those of

@@ -7,7 +7,7 @@ from typing import Final
 
 from neurald.drivers.cpu.target.target import TARGETS, runs_here
 from neurald.hal.process.memory.machine import descriptors, memory_bytes
-from neurald.hal.process.time_slices import SLICE_NS, short_time_slices, time_slice_ns
+from neurald.hal.process.threads.time_slices import SLICE_NS, short_time_slices, time_slice_ns
 from neurald.hal.wording import counted
 from neurald.service.diagnosis.finding import Finding, Severity
 from neurald.service.sandbox import seccomp

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from neurald.hal.process.checked_thread import CheckedTimer
+from neurald.hal.process.threads.checked_thread import CheckedTimer
 
 #: Length of a valid answer.
 _MAX_ANSWER_BYTES = 1 << 31

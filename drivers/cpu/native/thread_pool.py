@@ -48,7 +48,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.execution.native_serving import RING_FUNCTIONS
 from neurald.hal.execution.recorded_calls import offer_recorded_calls
 from neurald.hal.memory.private_memory import anonymous
-from neurald.hal.process.checked_thread import CheckedThread
+from neurald.hal.process.threads.checked_thread import CheckedThread
 
 if TYPE_CHECKING:
     from neurald.drivers.cpu.native.objects.unit_queue import Unit

@@ -34,7 +34,7 @@ from neurald.drivers.opencl.runtime.native_loop import native_copy, native_piece
 from neurald.drivers.opencl.runtime.native_loop_module import WRITTEN_ALIGNMENT
 from neurald.hal.accounting.account import Reservation, reserve
 from neurald.hal.errors import OutOfMemory, ResourceExhaustedPersistent, ResourceExhaustedTransient
-from neurald.hal.process.workers import WorkerThreads
+from neurald.hal.process.threads.workers import WorkerThreads
 
 if TYPE_CHECKING:
     import pyopencl as cl

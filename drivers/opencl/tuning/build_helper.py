@@ -26,7 +26,7 @@ from neurald.drivers.opencl.tuning.sharding import shards_of, work_bytes
 from neurald.drivers.opencl.tuning.trials import trials_of
 from neurald.hal.decoding import from_msgpack
 from neurald.hal.errors import OpFailed
-from neurald.hal.process.checked_thread import CheckedThread
+from neurald.hal.process.threads.checked_thread import CheckedThread
 
 _LOG = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from typing import Final
 import neurald
 from neurald.drivers.compiler.support.worker_process import WorkerProcess
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
-from neurald.hal.process.checked_thread import CheckedThread
+from neurald.hal.process.threads.checked_thread import CheckedThread
 
 _LOG = logging.getLogger(__name__)
 

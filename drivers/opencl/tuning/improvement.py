@@ -17,7 +17,7 @@ from neurald.drivers.opencl.runtime.program import BuiltProgram
 from neurald.drivers.opencl.tuning.build_helper import HelperBuild
 from neurald.drivers.opencl.tuning.helper_processes import HelperProcesses
 from neurald.hal.errors import Error
-from neurald.hal.process.checked_thread import CheckedThread
+from neurald.hal.process.threads.checked_thread import CheckedThread
 
 _LOG = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import grpc
 
 from neurald.hal.errors import OpFailed
-from neurald.hal.process.checked_thread import CheckedThread
+from neurald.hal.process.threads.checked_thread import CheckedThread
 
 #: Calls that daemons answer at once, or after a copy: device memory in use is not waited for.
 _PROMPT_CALLS: Final = frozenset(

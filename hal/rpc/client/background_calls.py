@@ -11,7 +11,7 @@ import grpc
 from google.protobuf.message import Message
 
 from neurald._proto import device_pb2
-from neurald.hal.process.reused_threads import REUSED_THREADS
+from neurald.hal.process.threads.reused_threads import REUSED_THREADS
 from neurald.hal.rpc.client.connection_life import ConnectionLife
 from neurald.hal.rpc.client.rings.ring_pool import IDLE_S, RingPool
 

@@ -3,7 +3,7 @@
 from neurald.hal.device import ExecuteOptions, ExecutionResult, PreparedModel
 from neurald.hal.errors import BadState
 from neurald.hal.model.request import Request
-from neurald.hal.process.exclusive_use import ExclusiveUse
+from neurald.hal.process.threads.exclusive_use import ExclusiveUse
 from neurald.hal.rpc.client.connection import Connection
 from neurald.hal.rpc.client.rings.ring import RemoteModel, Ring, is_for_rings
 

@@ -26,9 +26,9 @@ from neurald.hal.errors import (
 from neurald.hal.memory.pool import Memory, SharedMemory
 from neurald.hal.process.activation import activate
 from neurald.hal.process.address import Address
-from neurald.hal.process.checked_thread import CheckedThread, CheckedTimer
 from neurald.hal.process.files.runtime_directory import in_machine_directory
 from neurald.hal.process.fork import keep_in_children, require_grpc
+from neurald.hal.process.threads.checked_thread import CheckedThread, CheckedTimer
 from neurald.hal.rpc.client import answer_silence
 from neurald.hal.rpc.client.background_calls import (
     BACKGROUND_TIMEOUT_S,

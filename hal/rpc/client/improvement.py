@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from neurald._proto import device_pb2
 from neurald.hal.device import PreparedModel
 from neurald.hal.errors import Error
-from neurald.hal.process.checked_thread import CheckedThread
+from neurald.hal.process.threads.checked_thread import CheckedThread
 
 if TYPE_CHECKING:
     from collections.abc import Callable

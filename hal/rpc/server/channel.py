@@ -21,10 +21,10 @@ from neurald.hal.errors import (
     ResultCode,
     UnavailableDevice,
 )
-from neurald.hal.process.checked_thread import CheckedThread
 from neurald.hal.process.descriptors import NO_DESCRIPTORS, Acceptor, is_scarce
 from neurald.hal.process.peer import peer_of
 from neurald.hal.process.rate_limited_logger import RateLimitedLogger
+from neurald.hal.process.threads.checked_thread import CheckedThread
 from neurald.hal.rpc.transport.channel_messages import (
     CONSTANT,
     FENCE,

@@ -11,7 +11,7 @@ from neurald.hal.crashes.breadcrumbs import ActivitySlot
 from neurald.hal.errors import Error
 from neurald.hal.execution.native_serving import PYTHON, REPORT, NativeCall, native_call
 from neurald.hal.model.types import Priority
-from neurald.hal.process.time_slices import AdaptiveSlices
+from neurald.hal.process.threads.time_slices import AdaptiveSlices
 from neurald.hal.rpc.server.native_ring import NativeRing
 from neurald.hal.rpc.server.received_request import ReceivedRequest
 from neurald.hal.rpc.transport.ring_end import STORES_IN_ORDER, RingEnd

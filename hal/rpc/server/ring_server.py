@@ -47,10 +47,10 @@ from neurald.hal.execution.native_serving import (
     PYTHON,
 )
 from neurald.hal.memory.pool import Memory, SharedMemory
-from neurald.hal.process.checked_thread import CheckedThread
 from neurald.hal.process.descriptors import NO_DESCRIPTORS
 from neurald.hal.process.rate_limited_logger import RateLimitedLogger
-from neurald.hal.process.time_slices import AdaptiveSlices
+from neurald.hal.process.threads.checked_thread import CheckedThread
+from neurald.hal.process.threads.time_slices import AdaptiveSlices
 from neurald.hal.rpc.server.failure_log import note_failure
 from neurald.hal.rpc.server.native_executions import NativeExecutions
 from neurald.hal.rpc.server.received_request import ReceivedRequest, RunCancellation

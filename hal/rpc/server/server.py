@@ -33,7 +33,7 @@ from neurald.hal.errors import (
 from neurald.hal.process.address import Address
 from neurald.hal.process.files.own_file import OwnFile
 from neurald.hal.process.fork import require_grpc
-from neurald.hal.process.workers import WorkerThreads
+from neurald.hal.process.threads.workers import WorkerThreads
 from neurald.hal.rpc.server.channel import ChannelServer
 from neurald.hal.rpc.server.grpc_service import MAX_KEPT_CALLS, SERVICE, GrpcService
 from neurald.hal.rpc.server.handler import DeviceHandler

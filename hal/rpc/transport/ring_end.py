@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import SharedMemory
-from neurald.hal.process.processors import PROCESSORS
+from neurald.hal.process.threads.processors import PROCESSORS
 from neurald.hal.rpc.transport.ring_layout import (
     CANCELLED,
     COMPLETION,

@@ -16,7 +16,7 @@ from neurald.hal.errors import (
     ResultCode,
 )
 from neurald.hal.process.fork import forkable_lock
-from neurald.hal.process.reused_threads import REUSED_THREADS
+from neurald.hal.process.threads.reused_threads import REUSED_THREADS
 from neurald.hal.sync.deadline import NEVER_S
 from neurald.hal.sync.fence import Fence
 from neurald.hal.unpicklable import Unpicklable

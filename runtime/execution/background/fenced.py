@@ -30,7 +30,7 @@ from neurald.hal.errors import (
 )
 from neurald.hal.execution.fenced_execution import FencedRun
 from neurald.hal.execution.pending import PendingExecution, may_submit, submitted
-from neurald.hal.process.turn import Turn
+from neurald.hal.process.threads.turn import Turn
 from neurald.hal.records import replace
 from neurald.hal.sync.fence import Fence, wait_any
 from neurald.hal.wording import described

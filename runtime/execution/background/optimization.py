@@ -24,7 +24,7 @@ from neurald.hal.device import Device, PreparedModel
 from neurald.hal.errors import Error
 from neurald.hal.model.model import Model
 from neurald.hal.process.fork import forkable_lock
-from neurald.hal.process.preparing import PREPARING
+from neurald.hal.process.threads.preparing import PREPARING
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.interpreter_turns import turns
 from neurald.hal.sync.progress import progress_to

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from neurald.hal.device import ExecuteOptions, PreparedModel
 from neurald.hal.errors import Error, MissedDeadlineTransient, ResourceExhaustedTransient
-from neurald.hal.process.checked_thread import CheckedThread
 from neurald.hal.process.fork import forkable_lock
+from neurald.hal.process.threads.checked_thread import CheckedThread
 from neurald.hal.sync.cancellation import next_wait_s
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from neurald.hal.errors import BadState, Error
 from neurald.hal.memory.mapped_file import FileMemory, FileState
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
 from neurald.hal.model.model import Model
-from neurald.hal.process.postponed import POSTPONED
+from neurald.hal.process.threads.postponed import POSTPONED
 from neurald.runtime.tflite.kept.stored_model import ReadGraphs, StoredModel
 
 #: Folders whose sources affect the conversion.

@@ -13,7 +13,7 @@ from neurald.hal.memory.pool import HostMemory
 from neurald.hal.memory.private_memory import aligned_zeros
 from neurald.hal.model.request import Argument, Request
 from neurald.hal.model.types import byte_size
-from neurald.hal.process.checked_thread import CheckedTimer
+from neurald.hal.process.threads.checked_thread import CheckedTimer
 from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.service.conformance.cases.chain import OperationChain, supported_chains

@@ -28,8 +28,8 @@ from neurald.hal.lanes.packets import (
 )
 from neurald.hal.lanes.repeats import COMPLETION, SUBMISSION, number_after
 from neurald.hal.memory.pool import SharedMemory
-from neurald.hal.process.checked_thread import CheckedThread
-from neurald.hal.process.time_slices import AdaptiveSlices, short_time_slices
+from neurald.hal.process.threads.checked_thread import CheckedThread
+from neurald.hal.process.threads.time_slices import AdaptiveSlices, short_time_slices
 from neurald.hal.records import DECODE_ERRORS
 from neurald.hal.rpc.transport.ring_end import RING_BYTES, WAKE, RingEnd, RingSide
 from neurald.service.inference.mapping.guarded_copy import MappedRange, mapped_range

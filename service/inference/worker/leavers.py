@@ -5,7 +5,7 @@ import os
 import select
 import threading
 
-from neurald.hal.process.checked_thread import CheckedThread
+from neurald.hal.process.threads.checked_thread import CheckedThread
 from neurald.service.inference.worker.lane_server import LaneServer
 
 

@@ -7,7 +7,7 @@ from neurald.hal.admission.native_gate import NativeShare
 from neurald.hal.errors import Error
 from neurald.hal.execution.native_serving import IDLE, NEEDS_INSTANCE, PYTHON, REPORT, NativeCall
 from neurald.hal.lanes.repeats import SUBMISSION
-from neurald.hal.process.time_slices import AdaptiveSlices
+from neurald.hal.process.threads.time_slices import AdaptiveSlices
 from neurald.hal.rpc.server.native_ring import NativeRing
 from neurald.hal.rpc.transport.ring_end import STORES_IN_ORDER, RingEnd
 from neurald.hal.sync.cancellation import Cancellation

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from neurald.hal.errors import Error, ResultCode
 from neurald.hal.lanes import socket_end
 from neurald.hal.process.address import Address
-from neurald.hal.process.checked_thread import CheckedThread
 from neurald.hal.process.files.runtime_directory import machine_directory, runtime_directory
 from neurald.hal.process.parent import die_with
+from neurald.hal.process.threads.checked_thread import CheckedThread
 from neurald.hal.records import DECODE_ERRORS
 from neurald.service.inference.worker.orders import (
     MAX_CONTROL_BYTES,

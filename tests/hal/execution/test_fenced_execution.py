@@ -25,7 +25,7 @@ from neurald.hal.errors import (
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.request import Argument, Request
 from neurald.hal.process.address import Address
-from neurald.hal.process.reused_threads import ReusedThreads
+from neurald.hal.process.threads.reused_threads import ReusedThreads
 from neurald.hal.rpc.client.device import connect
 from neurald.hal.rpc.server.server import DeviceServer
 from neurald.hal.sync.cancellation import Cancellation

@@ -23,7 +23,7 @@ from neurald.hal.errors import (
     MissedDeadlineTransient,
 )
 from neurald.hal.model.request import Request
-from neurald.hal.process.processors import Processors
+from neurald.hal.process.threads.processors import Processors
 from neurald.hal.rpc.client.burst import RemoteBurst
 from neurald.hal.rpc.client.prepared_model import RemotePreparedModel
 from neurald.hal.rpc.client.rings import ring_peer

@@ -26,7 +26,7 @@ from neurald.hal.errors import MissedDeadlineTransient, OpFailed, OutOfMemory, e
 from neurald.hal.model.request import Request
 from neurald.hal.model.types import Dimensions
 from neurald.hal.process.address import Address
-from neurald.hal.process.reused_threads import REUSED_THREADS, ReusedThreads
+from neurald.hal.process.threads.reused_threads import REUSED_THREADS, ReusedThreads
 from neurald.hal.rpc.server.server import DeviceServer
 from neurald.hal.sync.fence import Fence
 from neurald.runtime.execution.recovery import retry

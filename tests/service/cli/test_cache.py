@@ -16,7 +16,7 @@ from neurald.drivers.compiler.frontend.variants import variant_uses
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.hal.cache.entry import Origin
 from neurald.hal.cache.store import MAX_BYTES_VARIABLE, Cache
-from neurald.hal.process.postponed import POSTPONED
+from neurald.hal.process.threads.postponed import POSTPONED
 from neurald.service import demo
 from neurald.service.cli import app
 from neurald.service.cli.cache import _age

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from neurald.hal.process.time_slices import SLICE_NS, time_slice_ns
+from neurald.hal.process.threads.time_slices import SLICE_NS, time_slice_ns
 from neurald.service.diagnosis import machine
 from neurald.service.diagnosis.finding import Finding, Severity
 from neurald.service.diagnosis.machine import examine_machine

@@ -19,8 +19,8 @@ from neurald.drivers.cpu.native.objects.llvm import (
 )
 from neurald.drivers.cpu.native.objects.unit_queue import UnitQueue
 from neurald.drivers.cpu.target.target import Target
-from neurald.hal.process.checked_thread import CheckedThread
 from neurald.hal.process.fork import may_fork
+from neurald.hal.process.threads.checked_thread import CheckedThread
 
 _LOG = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from neurald.hal.device import ExecuteOptions, ExecutionResult
 from neurald.hal.errors import DeadObject, Error, OpFailed, without_frames
-from neurald.hal.process.turn import Turn
+from neurald.hal.process.threads.turn import Turn
 from neurald.hal.rpc.client.rings.ring import Ring, RingRequest
 
 

@@ -24,7 +24,7 @@ import grpc
 import grpc.aio
 from grpc._cython import cygrpc  # type: ignore[attr-defined]
 
-from neurald.hal.process.checked_thread import CheckedThread
+from neurald.hal.process.threads.checked_thread import CheckedThread
 from neurald.hal.rpc.transport.status import UNCOUNTED_PINGS
 from neurald.service.inference.server.grpc.server_call import DirectMethod, Metadata, ServerCall
 

@@ -26,7 +26,7 @@ from neurald.hal.errors import BadData, Cancelled, DeadObject, ResourceExhausted
 from neurald.hal.execution.native_serving import ARMED, WITHDRAWN
 from neurald.hal.model.types import Priority
 from neurald.hal.process.address import Address
-from neurald.hal.process.processors import PROCESSORS
+from neurald.hal.process.threads.processors import PROCESSORS
 from neurald.hal.rpc.client.device import RemoteDevice, connect
 from neurald.hal.rpc.server import native_executions
 from neurald.hal.rpc.server.native_ring import NativeRing

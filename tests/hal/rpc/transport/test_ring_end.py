@@ -11,7 +11,7 @@ from msgspec.structs import astuple
 
 from neurald.hal.errors import BadData
 from neurald.hal.memory.pool import SharedMemory
-from neurald.hal.process.processors import Processors
+from neurald.hal.process.threads.processors import Processors
 from neurald.hal.rpc.transport import ring_end
 from neurald.hal.rpc.transport.ring_end import (
     _YIELD_S,

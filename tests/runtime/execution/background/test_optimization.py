@@ -28,7 +28,7 @@ from neurald.hal.compiling.pool import CompilePool
 from neurald.hal.device import PreparedModel, PrepareOptions
 from neurald.hal.errors import OpFailed, OutOfMemory, ResourceExhaustedTransient
 from neurald.hal.model.request import Request
-from neurald.hal.process.preparing import PREPARING
+from neurald.hal.process.threads.preparing import PREPARING
 from neurald.hal.sync.interpreter_turns import turns
 from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.execution.background import optimization

@@ -24,7 +24,7 @@ from support.sweeps import sweep
 
 import neurald as nd
 from neurald.hal.errors import Cancelled, OpFailed, ResourceExhaustedTransient
-from neurald.hal.process.reused_threads import ReusedThreads
+from neurald.hal.process.threads.reused_threads import ReusedThreads
 from neurald.hal.sync.fence import Fence
 
 Code = nd.ResultCode

@@ -15,7 +15,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.memory import mapped_file
 from neurald.hal.memory.pool import HostMemory, SharedMemory
 from neurald.hal.model.model import Model
-from neurald.hal.process.postponed import POSTPONED, PostponedWork
+from neurald.hal.process.threads.postponed import POSTPONED, PostponedWork
 from neurald.hal.records import replace
 from neurald.runtime.compilation_builder import CompilationBuilder
 from neurald.runtime.devices.local import cpu_device

@@ -29,7 +29,7 @@ from neurald.hal.lanes.packets import (
 )
 from neurald.hal.lanes.repeats import SUBMISSION, RepeatedRuns
 from neurald.hal.memory.pool import SharedMemory
-from neurald.hal.process.time_slices import short_time_slices, time_slice_ns
+from neurald.hal.process.threads.time_slices import short_time_slices, time_slice_ns
 from neurald.hal.rpc.transport.ring_end import RING_BYTES, WAKE
 from neurald.service.inference.worker.lane_server import LaneServer
 from neurald.service.inference.worker.loaded_model import LoadedModel

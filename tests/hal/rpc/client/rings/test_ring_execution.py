@@ -31,7 +31,7 @@ from neurald.hal.execution.pending import PendingExecution, may_submit, submitte
 from neurald.hal.model.extension import Extension
 from neurald.hal.model.extension_attribute import AttributeValue
 from neurald.hal.process.address import Address
-from neurald.hal.process.reused_threads import REUSED_THREADS
+from neurald.hal.process.threads.reused_threads import REUSED_THREADS
 from neurald.hal.rpc.client.device import RemoteDevice, connect
 from neurald.hal.rpc.client.prepared_model import RemotePreparedModel
 from neurald.hal.rpc.client.rings.ring_execution import RingExecution

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from neurald.hal.process.time_slices import (
+from neurald.hal.process.threads.time_slices import (
     SLICE_NS,
     AdaptiveSlices,
     short_time_slices,

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from neurald.hal.process.checked_thread import CheckedThread
+from neurald.hal.process.threads.checked_thread import CheckedThread
 
 #: How long an idle thread waits for more work.
 _IDLE_S: Final = 1.0

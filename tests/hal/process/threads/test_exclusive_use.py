@@ -4,7 +4,7 @@ import pytest
 from support.daemon.forking import in_child
 from support.interruption import interruptions
 
-from neurald.hal.process.exclusive_use import ExclusiveUse
+from neurald.hal.process.threads.exclusive_use import ExclusiveUse
 
 
 def _use(use: ExclusiveUse) -> bool:

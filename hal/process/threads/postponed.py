@@ -16,8 +16,8 @@ from typing import Final
 from msgspec import Struct
 
 from neurald.hal.process.fork import forkable_lock
-from neurald.hal.process.preparing import PREPARING
-from neurald.hal.process.reused_threads import REUSED_THREADS
+from neurald.hal.process.threads.preparing import PREPARING
+from neurald.hal.process.threads.reused_threads import REUSED_THREADS
 
 _LOG = logging.getLogger(__name__)
 

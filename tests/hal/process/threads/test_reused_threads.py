@@ -8,8 +8,8 @@ import pytest
 from support.daemon.forking import in_child
 from support.waiting import wait_until
 
-from neurald.hal.process import reused_threads
-from neurald.hal.process.reused_threads import ReusedThreads
+from neurald.hal.process.threads import reused_threads
+from neurald.hal.process.threads.reused_threads import ReusedThreads
 
 
 @pytest.fixture(autouse=True)

@@ -5,8 +5,8 @@ import threading
 import pytest
 from support.daemon.forking import in_child
 
-from neurald.hal.process import preparing
-from neurald.hal.process.preparing import Preparing
+from neurald.hal.process.threads import preparing
+from neurald.hal.process.threads.preparing import Preparing
 
 
 class Clock:

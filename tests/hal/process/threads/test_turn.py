@@ -7,7 +7,7 @@ from support.daemon.forking import in_child
 from support.interruption import interruptions
 
 from neurald.hal.errors import BadState
-from neurald.hal.process.turn import Turn
+from neurald.hal.process.threads.turn import Turn
 
 
 def test_a_turn_is_taken_by_one_thread_at_a_time() -> None:

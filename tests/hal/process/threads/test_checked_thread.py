@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from support.data import ROOT
 
-from neurald.hal.process import checked_thread
-from neurald.hal.process.checked_thread import CheckedThread, CheckedTimer
+from neurald.hal.process.threads import checked_thread
+from neurald.hal.process.threads.checked_thread import CheckedThread, CheckedTimer
 
 #: The folders of the package.
 FOLDERS = ("drivers", "hal", "runtime", "service")

@@ -8,9 +8,9 @@ import threading
 import pytest
 from support.waiting import wait_until
 
-from neurald.hal.process import postponed
-from neurald.hal.process.postponed import PostponedWork
-from neurald.hal.process.preparing import PREPARING
+from neurald.hal.process.threads import postponed
+from neurald.hal.process.threads.postponed import PostponedWork
+from neurald.hal.process.threads.preparing import PREPARING
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_it_is_done_at_once_without_a_thread(monkeypatch: pytest.MonkeyPatch) ->
     def start(*_: object) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr("neurald.hal.process.postponed.REUSED_THREADS.start", start)
+    monkeypatch.setattr("neurald.hal.process.threads.postponed.REUSED_THREADS.start", start)
     done: list[str] = []
     PostponedWork().postpone("a", lambda: done.append("a"))
     assert done == ["a"]
@@ -110,8 +110,8 @@ def test_it_is_done_at_once_without_a_thread(monkeypatch: pytest.MonkeyPatch) ->
 
 _AT_EXIT = """
 import os
-from neurald.hal.process import postponed
-from neurald.hal.process.postponed import POSTPONED
+from neurald.hal.process.threads import postponed
+from neurald.hal.process.threads.postponed import POSTPONED
 
 postponed.DELAY_S = 3600.0  # no thread does it before the exit, however long the child takes
 POSTPONED.postpone("a", lambda: print("done", flush=True))

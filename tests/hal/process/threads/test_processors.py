@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from support.waiting import wait_until
 
-from neurald.hal.process import processors
-from neurald.hal.process.processors import Processors, running_threads
+from neurald.hal.process.threads import processors
+from neurald.hal.process.threads.processors import Processors, running_threads
 
 
 @pytest.mark.skipif(not Path("/proc/loadavg").exists(), reason="this system has no /proc/loadavg")

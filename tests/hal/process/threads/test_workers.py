@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from support.waiting import wait_until
 
-from neurald.hal.process.workers import WorkerThreads
+from neurald.hal.process.threads.workers import WorkerThreads
 
 
 def threads(name: str) -> int:
@@ -131,7 +131,7 @@ def test_where_there_is_no_thread_at_all_there_are_no_workers(monkeypatch: pytes
 
 
 def test_an_interpreter_ends_with_workers_that_nobody_shut_down() -> None:
-    program = "from neurald.hal.process.workers import WorkerThreads; print(WorkerThreads(2, 'left', idle_s=0.05).submit(int, '7').result())"
+    program = "from neurald.hal.process.threads.workers import WorkerThreads; print(WorkerThreads(2, 'left', idle_s=0.05).submit(int, '7').result())"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=120, check=True)
     assert ended.stdout == b"7\n"
 
