@@ -29,7 +29,8 @@ def _shape(call: Call) -> tuple[Shape, ...]:
 def _reference(call: Call) -> tuple[Array, ...]:
     """Transforms matrices truncated or zero-padded to the lengths.
 
-    The second half of each row, which mirrors the first, is omitted.
+    The second half of each row, which mirrors the first, is omitted. Elements that are their own
+    mirror images are real; their imaginary part is -0.0, as in TFLite, so that phases are the same.
     """
     rows, columns = _lengths(call)
     source = call.array("input").astype(np.float64)
@@ -37,7 +38,9 @@ def _reference(call: Call) -> tuple[Array, ...]:
     is_row = rows == 1 and source.shape[-2] > 0
     result = np.fft.rfft(source[..., :1, :], columns) if is_row else np.fft.rfft2(source, (rows, columns))
     with np.errstate(over="ignore", invalid="ignore"):
-        return (result.astype(np.complex64),)
+        result = result.astype(np.complex64)
+    result.imag[..., :: max(1, rows // 2), :: max(1, columns // 2)] = -0.0
+    return (result,)
 
 
 DEFINITIONS = (

@@ -54,6 +54,11 @@ def _transform(target: Target) -> Unit:
             real, imaginary = _of_row(kernel, stage.results[0], at, opposite, cosine, sine)
             store(single, "float", real, "%out", place)
             store(single, "float", imaginary, "%out", kernel.sum(place, "1"))
+        # The first and the last number are real; their imaginary part is -0.0, as in references.
+        begin = multiple(code, kernel.product(row, kernel.sum(half, "1")), 2)
+        for number in ("0", half):
+            place = kernel.sum(begin, kernel.sum(multiple(code, number, 2), "1"))
+            store(single, "float", single.number("float", -0.0), "%out", place)
     return kernel.unit()
 
 

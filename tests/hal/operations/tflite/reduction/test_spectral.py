@@ -36,6 +36,9 @@ def test_against_the_definition(shape: tuple[int, ...], lengths: tuple[int, int]
     right = np.exp(-2j * np.pi * np.outer(np.arange(columns), np.arange(columns // 2 + 1)) / columns)
     result = evaluate(RFFT2D, (given(FLOAT32, x), given(INT32, lengths)), wanted(COMPLEX64))
     np.testing.assert_allclose(result, left @ filled @ right, atol=1e-5)
+    mirrored = result.imag[..., :: max(1, rows // 2), :: max(1, columns // 2)]
+    assert not mirrored.any()
+    assert np.signbit(mirrored).all()
 
 
 @sweep(

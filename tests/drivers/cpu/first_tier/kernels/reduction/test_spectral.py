@@ -31,6 +31,9 @@ def test_transforms_of_rows(target: str, columns: int) -> None:
         # Errors are in proportion to the largest numbers.
         limit = 4e-7 * float(np.abs(expected).max())
         np.testing.assert_allclose(found.view(np.float32), expected.view(np.float32), rtol=0, atol=limit)
+        ends = found.imag[..., [0, -1]]
+        assert not ends.any()
+        assert np.signbit(ends).all()
 
 
 @pytest.mark.parametrize(("shape", "rows", "columns"), [((2, 8), 2, 8), ((1, 5), 1, 8), ((1, 8), 1, 2)])
