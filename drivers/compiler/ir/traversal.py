@@ -133,8 +133,12 @@ def rewrite(root: Expression, replace: Replace, memory: dict[Expression, Express
 
 
 def substitute(root: Expression, mapping: Mapping[Expression, Expression]) -> Expression:
-    """Replaces the given subexpressions, such as axes."""
-    return rewrite(root, mapping.get, {})
+    """Replaces the given subexpressions, such as axes, all at once.
+
+    What replaces them is not replaced again, even where that simplifies to a given subexpression:
+    with `i + 2` for `i`, `i - 2` becomes `i`.
+    """
+    return rewrite(root, lambda _: None, dict(mapping))
 
 
 def _rebuilt(

@@ -161,3 +161,11 @@ def test_parts_with_a_result_are_not_rewritten_again() -> None:
     larger = shared * shared
     assert rewrite(larger, replacement, memory) is larger
     assert asked == [larger]
+
+
+def test_what_replaces_an_expression_is_not_replaced_again() -> None:
+    i, j = axis(9), axis(9, "j")
+    value = Value((9, 9), Scalar.FLOAT32)
+    assert substitute(i - 2, {i: i + 2}) is i
+    assert substitute(load(value, (i - 1, j)), {i: i + 1, j: i}) is load(value, (i, i))
+    assert substitute(i + j * 2, {i: j, j: i}) is j + i * 2

@@ -9,6 +9,7 @@ from support.cpu.native import DIFFERENT, compiled, run
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.ir.expression import accumulator, axis, load, reduce, select
+from neurald.drivers.compiler.ir.graph import inside
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -73,6 +74,19 @@ def test_the_largest_number_leaves_out_nan(shape: tuple[int, int], kind: Scalar,
         got, _ = run(generate(kernel, target), {value: numbers}, target)
         np.testing.assert_array_equal(got, expected)
         np.testing.assert_array_equal(interpreted(kernel, {value: numbers}), expected)
+
+
+@sweep("target", DIFFERENT, ids=lambda target: target.name)
+@sweep("offset", range(-4, 2))
+def test_elements_at_an_offset_from_the_reduced_axis(offset: int, target: Target) -> None:
+    """Several accumulators read elements beside each other, some of them at the axis itself."""
+    value, x, along = Value((20, 4), Scalar.INT32), axis(4, "x"), axis(24, "r")
+    row = along + offset
+    body = reduce(ReductionOp.SUM, (along,), load(value, (row, x), inside((row,), (20,)), 0))
+    kernel = Kernel(output=Value((4,), Scalar.INT32), axes=(x,), body=body)
+    numbers = np.random.default_rng(4).integers(-99, 99, value.shape).astype(np.int32)
+    got, _ = run(render(kernel, target), {value: numbers}, target)
+    np.testing.assert_array_equal(got, numbers[max(0, offset) : 24 + offset].sum(axis=0))
 
 
 def _positions_of(text: str, name: str) -> list[int]:
