@@ -56,8 +56,8 @@ def _transform(target: Target) -> Unit:
             store(single, "float", imaginary, "%out", kernel.sum(place, "1"))
         # The first and the last number are real; their imaginary part is -0.0, as in references.
         begin = multiple(code, kernel.product(row, kernel.sum(half, "1")), 2)
-        for number in ("0", half):
-            place = kernel.sum(begin, kernel.sum(multiple(code, number, 2), "1"))
+        for end in ("0", half):
+            place = kernel.sum(begin, kernel.sum(multiple(code, end, 2), "1"))
             store(single, "float", single.number("float", -0.0), "%out", place)
     return kernel.unit()
 
