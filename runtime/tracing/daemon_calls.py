@@ -8,13 +8,22 @@ after its reply, see `neurald.hal.rpc.transport.call_times`.
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial, wraps
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from neurald.hal.execution.recorded_calls import MAX_CLOCK_ERROR_NS, Subjects
-from neurald.hal.rpc.transport.call_times import CallTimes, decode_times, times_from, trace_header
+from neurald.hal.rpc.transport.call_times import (
+    CallTimes,
+    LatestTimes,
+    request_times,
+    times_from,
+    trace_header,
+)
 from neurald.hal.rpc.transport.ring_end import RingEnd, read_stamps
 from neurald.runtime.tracing.recorded import NO_DETAILS, Replace
-from neurald.runtime.tracing.span import SERVED_MODEL, ExpandCall, Recorder, Span, failure
+from neurald.runtime.tracing.span import SERVED_MODEL, ExpandCall, Recorder, Span
+
+if TYPE_CHECKING:
+    from neurald.hal.rpc.client.kept_stream import KeptStream
 
 
 class RingCalls:
@@ -190,54 +199,44 @@ def _add_exchange(
             recorder.add_span(span)
 
 
-def kept(recorder: Recorder, exchanged: Callable[..., bool]) -> Callable[..., bool]:
-    """Asks the daemon for the times of each request of a call that stays open."""
-    threads, now, expand = recorder.threads, time.monotonic_ns, partial(_kept_spans, recorder)
-    # `add_record` would be one more function of Python.
-    values, extend, most_values = recorder.values, recorder.extend, recorder.most_values
+def kept(recorder: Recorder, is_answered: Callable[..., bool]) -> Callable[..., bool]:
+    """Records the requests of calls that stay open, and what daemons did for them."""
 
-    @wraps(exchanged)
-    def call(connection: Any, first: Any, messages: Any, answer: Any, *others: Any) -> bool:
-        # Of a daemon of an earlier version, the request goes by a call of its own, which has times.
-        if not connection.description.sends_times:
-            return False
-        first.wants_times = True
-        start = now()
-        try:
-            if not exchanged(connection, first, messages, answer, *others):
-                return False
-        except BaseException as error:
-            recorder.add("call ExecuteEach", "device", start, failure(error))
-            raise
-        end, thread = now(), threads.state
-        # A daemon of this host shares memory, so that no call to it stays open.
-        extend((expand, start, end, thread.number, thread.call, connection.host, answer.times, None, None))
-        if len(values) > most_values:
-            recorder.trim()
-        return True
+    def find(_: "KeptStream", times: LatestTimes) -> int:
+        # What is there may be of a trace before.
+        times.note(b"")
+        place = f"{is_answered.__qualname__} of a call"
+        return recorder.subject_of(place, times, lambda: partial(_kept_spans, recorder, times))
 
-    return call
+    subjects = Subjects(key="times", find=find, note="address")
+    return recorder.calls.recorded(is_answered, subjects, is_call=False, expected=True)
+
+
+def timed(recorder: Recorder, wants_times: Any) -> Any:
+    """Makes the requests of calls that stay open ask for their times."""
+    del recorder, wants_times
+    return True
 
 
 def _kept_spans(
-    recorder: Recorder, start: int, end: int, thread: int, call: int, host: str, sent: bytes, *_: None
+    recorder: Recorder, latest: LatestTimes, start: int, end: int, thread: int, call: int, note: bytes
 ) -> Iterator[Span]:
     """Makes the spans of a request of a call that stays open.
 
     Args:
         recorder: knows the process.
+        latest: the times of such requests, which are kept, and with them their memory.
         start, end: the start and end of the request.
         thread, call: the thread and call that made it.
-        host: where the daemon is.
-        sent: what the daemon sent as its times.
+        note: its times as the daemon sent them.
     """
     exchange = recorder.next_exchange()
     details: dict[str, Any] = {"exchange": exchange}
     yield Span("call ExecuteEach", "device", start, end, recorder.process, thread, call, details)
-    times = decode_times(sent)
+    times = request_times(note)
     times = None if times is None else times.shifted(start, end)
     if times is not None:
-        yield from _served_spans(recorder, "ExecuteEach", exchange, times, host, thread, call)
+        yield from _served_spans(recorder, "ExecuteEach", exchange, times, latest.host, thread, call)
 
 
 def invoked(recorder: Recorder, invoke: Callable[..., Any]) -> Callable[..., Any]:

@@ -30,12 +30,12 @@ from neurald.runtime.tracing.span import Recorder
 
 
 class TracePoint(Struct, frozen=True, kw_only=True):
-    """A method or function.
+    """A method or function, or a flag of a class that makes its objects do something for a trace.
 
     Attributes:
         module: where its class is.
         owner: the class; empty for a function of the module.
-        method: the method, or the name of a function where it is used.
+        method: the method or flag, or the name of a function where it is used.
         replace: makes its replacement.
     """
 
@@ -57,6 +57,7 @@ _SERVING: Final = "neurald.runtime.serving."
 _STEP: Final = "neurald.runtime.execution.recovery.recovering_step"
 _LITERT: Final = "neurald.runtime.litert."
 _INTERPRETER: Final = _LITERT + "interpreter.interpreter"
+_KEPT: Final = "neurald.hal.rpc.client.kept_stream"
 
 TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
     TracePoint(module=module, owner=owner, method=method, replace=replace)
@@ -238,7 +239,8 @@ TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
         ("neurald.hal.rpc.client.rings.ring_peer", "RingPeer", "exchange", daemon_calls.EXCHANGED),
         ("neurald.hal.rpc.client.rings.ring_peer", "RingPeer", "submit", daemon_calls.SUBMITTED),
         ("neurald.hal.rpc.client.rings.ring_peer", "RingPeer", "_completed", daemon_calls.COMPLETED),
-        ("neurald.hal.rpc.client.connection", "Connection", "_through_kept_call", daemon_calls.kept),
+        (_KEPT, "KeptStream", "wants_times", daemon_calls.timed),
+        (_KEPT, "KeptStream", "_is_answered", daemon_calls.kept),
         ("neurald.hal.rpc.client.client_calls", "ClientCalls", "invoke", daemon_calls.invoked),
         ("neurald.hal.rpc.client.client_calls", "ClientCalls", "replies", daemon_calls.streamed),
     )

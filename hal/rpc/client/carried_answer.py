@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from neurald._proto import device_pb2
 from neurald.hal.errors import BadData, OpFailed, ResourceExhaustedPersistent
 from neurald.hal.memory.pool import Memory
+from neurald.hal.rpc.transport.call_times import LatestTimes
 from neurald.hal.rpc.transport.data_chunks import Unpacker
 from neurald.hal.rpc.transport.data_message import decode
 
@@ -15,14 +16,14 @@ class CarriedAnswer:
     Args:
         results: the results to write to, in order; they stay as they are if outputs do not fit.
         place: the place of the daemon, for errors.
+        times: where to note the times of the request; None if none are wanted.
     """
 
-    def __init__(self, results: Sequence[Memory], place: str) -> None:
+    def __init__(self, results: Sequence[Memory], place: str, times: LatestTimes | None = None) -> None:
         self._unpacker = Unpacker(results)
         self._place = place
         self._reply: device_pb2.ExecuteReply | None = None
-        #: The times that the daemon sent, see `call_times`; empty if it was not asked for them.
-        self.times = b""
+        self._times = times
 
     def take(self, data: bytes) -> bool:
         """Takes a message; returns whether it was the last one.
@@ -37,7 +38,9 @@ class CarriedAnswer:
         except (BadData, ResourceExhaustedPersistent) as error:
             raise OpFailed(f"invalid reply from the daemon at {self._place}: {error}") from None
         if self._reply is None:
-            self._reply, self.times = message.head.reply, message.head.times
+            self._reply = message.head.reply
+            if self._times is not None:
+                self._times.note(message.head.times)
         return self._is_complete(self._reply)
 
     def _is_complete(self, reply: device_pb2.ExecuteReply) -> bool:

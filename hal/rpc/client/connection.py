@@ -175,7 +175,7 @@ class Connection:
             self.life.call_at_end(self._side_channel.shut_down)
             session = self._side_channel.session
         self._calls.metadata = (*self._access, (SESSION_KEY, session.hex()))
-        self._kept = KeptStream(partial(execute_each, metadata=self._calls.metadata))
+        self._kept = KeptStream(partial(execute_each, metadata=self._calls.metadata), self.host)
         cleanup.callback(self._kept.close)
         self.description = self._first_call(limit_s) if description is None else description
         self.rings.takes_ongoing_requests = self.description.takes_ongoing_requests
@@ -323,11 +323,13 @@ class Connection:
             OpFailed: the daemon's answer is not valid.
             Error: the daemon's error.
         """
-        takes_parts = self.description.takes_parts
+        takes_parts, wants_times = self.description.takes_parts, self._kept.wants_times
         part = part_bytes(self.bytes_per_s) if takes_parts else CHUNK_BYTES
         first = device_pb2.ExecuteWithDataRequest(
             request=request, bytes_per_s=self.bytes_per_s, part_bytes=part if takes_parts else None
         )
+        if wants_times:
+            first.wants_times = True
         is_short = all(sum(pool.size for pool in pools) <= part for pools in (contents, results))
         # Device buffers may hold what a second execution would change again.
         may_repeat = len(request.request.pools) == len(contents) + len(results)
@@ -343,14 +345,12 @@ class Connection:
                     may_repeat
                     and (is_short or takes_parts)
                     and timeout_s is None
-                    and self._through_kept_call(
-                        first,
-                        messages(),
-                        answer := CarriedAnswer(results, self.host),
-                        cancellation,
-                    )
+                    # A daemon of an earlier version sends only the times of calls of their own.
+                    and (not wants_times or self.description.sends_times)
                 ):
-                    return answer.reply
+                    answer = CarriedAnswer(results, self.host, self._kept.times if wants_times else None)
+                    if self._kept.exchange(messages(), answer.take, cancellation):
+                        return answer.reply
                 answer = CarriedAnswer(results, self.host)
                 for data in self._through_own_call(
                     messages(), timeout_s, cancellation, has_one_reply=is_short
@@ -380,21 +380,6 @@ class Connection:
         reply = self._calls.invoke(method, stub, data, timeout_s, metadata, cancellation)
         if reply is not None:  # otherwise the daemon ended the call without a message
             yield reply
-
-    def _through_kept_call(
-        self,
-        first: device_pb2.ExecuteWithDataRequest,
-        messages: Iterator[bytes],
-        answer: CarriedAnswer,
-        cancellation: Cancellation | None,
-    ) -> bool:
-        """Executes a request through the call that stays open; see `KeptStream.exchange`.
-
-        Traces replace this method, to ask for the times of the request before its messages are
-        made.
-        """
-        del first
-        return self._kept.exchange(messages, answer.take, cancellation)
 
     def call_in_background(self, method: str, message: Message) -> None:
         """Makes a call in another thread, and ignores the reply. Finalizers may call this."""

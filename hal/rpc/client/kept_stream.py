@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import grpc
 
@@ -20,6 +20,7 @@ from neurald.hal.errors import Cancelled
 from neurald.hal.process.fork import at_fork, forkable_lock
 from neurald.hal.rpc.client.answer_silence import rest_of_answer
 from neurald.hal.rpc.client.call_start import start_call
+from neurald.hal.rpc.transport.call_times import LatestTimes
 from neurald.hal.sync.cancellation import Cancellation
 
 CANCELLED_UNDER_WAY: Final = "the execution was cancelled while it was under way"
@@ -34,10 +35,18 @@ class KeptStream:
 
     Args:
         start: begins the call, with the messages that it sends; returns those of the replies.
+        host: where the daemon is.
+
+    Attributes:
+        wants_times: whether requests ask for their times. Traces replace this.
+        times: the times of the latest request that asked for them.
     """
 
-    def __init__(self, start: Callable[[Iterator[bytes]], Any]) -> None:
+    wants_times: ClassVar[bool] = False
+
+    def __init__(self, start: Callable[[Iterator[bytes]], Any], host: str) -> None:
         self._start = start
+        self.times = LatestTimes(host)
         self._lock = forkable_lock()
         self._call: Any = None
         self._requests: SimpleQueue[Iterable[bytes] | None] = SimpleQueue()

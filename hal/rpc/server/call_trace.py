@@ -4,30 +4,34 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final, TypeVar
 
 import grpc
 from msgspec import Struct
 
-from neurald.hal.rpc.transport.call_times import TRACE_KEY, PhaseTuple, encode_times, times_header
+from neurald.hal.rpc.transport.call_times import (
+    TRACE_KEY,
+    PhaseTuple,
+    encode_request_times,
+    encode_times,
+    times_header,
+)
 
 _R = TypeVar("_R")
 
 
 # A struct, which native code makes in less time than a method of Python.
 class _Noted(Struct, eq=False):
-    """Notes of a call, or of a request of one that stays open. A context manager.
+    """Notes of a call. A context manager.
 
     Attributes:
         arrived_ns: when it arrived.
-        is_request: whether it is such a request.
         phases: its phases so far.
     """
 
     arrived_ns: int
-    is_request: bool
     phases: list[PhaseTuple] = []
 
     def __enter__(self) -> None:
@@ -145,25 +149,17 @@ def _is_asked(context: grpc.ServicerContext) -> bool:
 @contextlib.contextmanager
 def _noted(context: grpc.ServicerContext) -> Iterator[None]:
     """Notes the phases of a call; sends them unless it fails, as errors have metadata too."""
-    noted = _Noted(time.monotonic_ns(), False)
+    noted = _Noted(time.monotonic_ns())
     with noted:
         yield
     times = encode_times((_process[0], noted.arrived_ns, time.monotonic_ns(), noted.phases))
     context.set_trailing_metadata((times_header(times),))
 
 
-def timed_request(arrived_ns: int | None) -> AbstractContextManager[None]:
-    """Notes the phases of a request of a call that stays open; see `times_of_request`.
+def times_of_request(times_ns: Sequence[int]) -> bytes:
+    """Returns the times of a request of a call that stays open, whose reply leaves now.
 
     Args:
-        arrived_ns: when it arrived; None if its client does not ask for its times.
+        times_ns: when it arrived, was received, was admitted and had run.
     """
-    return _NOTHING if arrived_ns is None else _Noted(arrived_ns, True)
-
-
-def times_of_request() -> bytes:
-    """Returns the times so far of the request that this thread serves; empty if none are wanted."""
-    noted = _thread.noted
-    if noted is None or not noted.is_request:
-        return b""
-    return encode_times((_process[0], noted.arrived_ns, time.monotonic_ns(), noted.phases))
+    return encode_request_times(_process[0], *times_ns, time.monotonic_ns())

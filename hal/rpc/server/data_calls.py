@@ -22,7 +22,6 @@ from neurald.hal.admission.streams import Stream, StreamLimiter
 from neurald.hal.errors import DRIVER_FAULTS, BadData, ResourceExhaustedPersistent
 from neurald.hal.rpc.server.call_cancellation import cancellation_of
 from neurald.hal.rpc.server.call_failures import failure_to_report, run_or_abort
-from neurald.hal.rpc.server.call_trace import timed_request
 from neurald.hal.rpc.server.execution_handler import RunWithData
 from neurald.hal.rpc.server.handler import DeviceHandler
 from neurald.hal.rpc.transport.data_message import DataMessage, split
@@ -163,15 +162,15 @@ class DataCalls:
                 raise BadData("a call that is kept open takes no device buffers")
             takes_parts = bool(message.head.part_bytes)
             others = self._other_parts(session, parts if takes_parts else iter(()), context, place)
-            with timed_request(arrived_ns if message.head.wants_times else None):
-                with contextlib.closing(others):
-                    received = self._handler.executions.receive_with_data(
-                        session, message, others, cancellation
-                    )
-                if not takes_parts:
-                    return self._only_reply(session, received)
-                replies = self._handler.executions.run_with_data(session, received)
-                first_replies = tuple(itertools.islice(replies, 2))
+            times_ns = [arrived_ns] if message.head.wants_times else None
+            with contextlib.closing(others):
+                received = self._handler.executions.receive_with_data(
+                    session, message, others, cancellation, times_ns
+                )
+            if not takes_parts:
+                return self._only_reply(session, received)
+            replies = self._handler.executions.run_with_data(session, received)
+            first_replies = tuple(itertools.islice(replies, 2))
             if len(first_replies) == 1:
                 step(is_interpreted=True, beside_s=len(first_replies[0]) * _BYTE_S)
                 return first_replies[0]

@@ -73,6 +73,7 @@ class ExecutionHandler:
         first: DataMessage[device_pb2.ExecuteWithDataRequest],
         parts: Iterator[DataMessage[device_pb2.ExecuteWithDataRequest]],
         cancellation: Cancellation,
+        times_ns: list[int] | None = None,
     ) -> "RunWithData":
         """Receives a valid request whose messages carry the content of its memories.
 
@@ -81,12 +82,13 @@ class ExecutionHandler:
             first: with the request.
             parts: the other messages, of which no more are taken than are needed.
             cancellation: the cancellation that ends the work once the client no longer waits.
+            times_ns: when it arrived, if the first reply has its times; see `times_of_request`.
         """
         contents: list[Memory] = []
         results: list[Memory] = []
         message = first.head.request
         pools = [self._carried_pool(session, pool, contents, results) for pool in message.request.pools]
-        run = self._validated(session, message, pools, cancellation)
+        run = self._validated(session, message, pools, cancellation, times_ns)
         unpacker = Unpacker(contents)
         content_bytes = sum(memory.size for memory in contents)
         pages = UntouchedPages(results)
@@ -114,9 +116,9 @@ class ExecutionHandler:
             is_whole: whether one message has all that fits into the largest one.
         """
         with received.run.admitted(self._admission, session) as result:
-            message = device_pb2.ExecuteWithDataReply(
-                reply=result_to_wire(result, ()), times=times_of_request()
-            )
+            message = device_pb2.ExecuteWithDataReply(reply=result_to_wire(result, ()))
+            if received.run.times_ns is not None:
+                message.times = times_of_request(received.run.times_ns)
         results = received.results if result.is_sufficient else ()
         part_bytes = CHUNK_BYTES
         if received.part_bytes and not is_whole:
@@ -131,13 +133,15 @@ class ExecutionHandler:
         message: device_pb2.ExecuteRequest,
         pools: Sequence[Memory],
         cancellation: Cancellation,
+        times_ns: list[int] | None = None,
     ) -> "_ValidRun":
         """Decodes and checks a request, so that it can run."""
         registered = session.model(message.prepared_model)
         options = execute_options_from_wire(message.options, self._extensions)
         request = request_from_wire(message.request, pools)
         validate_request(registered.model, request)
-        return _ValidRun(registered, request, replace(options, cancellation=cancellation), self._watch)
+        options = replace(options, cancellation=cancellation)
+        return _ValidRun(registered, request, options, self._watch, times_ns)
 
     def _carried_pool(
         self,
@@ -231,12 +235,21 @@ class RunWithData:
 
 @dataclass(frozen=True, slots=True)
 class _ValidRun:
-    """A request that was checked against its model."""
+    """A request that was checked against its model.
+
+    Attributes:
+        registered: the model.
+        request: the request.
+        options: how to execute it.
+        watch: learns what is under way.
+        times_ns: see `times_of_request`; None if none are wanted.
+    """
 
     registered: RegisteredModel
     request: Request
     options: ExecuteOptions
     watch: CrashWatch
+    times_ns: list[int] | None
 
     @contextlib.contextmanager
     def admitted(self, admission: Admission, session: Session) -> Iterator[ExecutionResult]:
@@ -250,7 +263,10 @@ class _ValidRun:
             with self.watch.under_way(CrashPhase.EXECUTE, self.registered.crumb, session.number):
                 result = run_on_private_copies(self.registered, self.request, self.options)
             # Phases that are contexts would take several times as long.
-            note_execution(arrived_ns, admitted_ns)
+            if self.times_ns is None:
+                note_execution(arrived_ns, admitted_ns)
+            else:
+                self.times_ns.extend((arrived_ns, admitted_ns, time.monotonic_ns()))
             yield with_queue_time(result, self.options, ticket)
 
 

@@ -2,9 +2,11 @@
 
 A client that takes a trace sends the header of W3C's trace context with its calls. A daemon answers
 with these times in the trailing metadata; daemons of earlier versions ignore the header. In a call
-that stays open each request asks for its times, which are in the reply.
+that stays open each request asks for its times, which are numbers in the reply.
 """
 
+import ctypes
+import struct
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeAlias
 
@@ -22,6 +24,11 @@ TIMES_KEY: Final = "neurald-times-bin"
 PhaseTuple: TypeAlias = tuple[str, int, int]
 #: The process, arrival, reply and phases of a `CallTimes`.
 TimesTuple: TypeAlias = tuple[int, int, int, Sequence[PhaseTuple]]
+#: The times of a request: the process, and when the request arrived, was received, was admitted,
+#: had run and was replied to.
+_REQUEST_TIMES: Final = struct.Struct("<6Q")
+#: Returns these as they are sent, which takes a daemon less time than phases with names.
+encode_request_times: Final[Callable[..., bytes]] = _REQUEST_TIMES.pack
 _MAX_BYTES: Final = 4096
 _MAX_PHASES: Final = 32
 _MAX_NAME: Final = 80
@@ -100,6 +107,42 @@ def decode_times(content: bytes) -> CallTimes | None:
     except DECODE_ERRORS:
         return None
     return times if _is_possible(times) else None
+
+
+def request_times(content: bytes) -> CallTimes | None:
+    """Returns the times of a request that were sent; None if they are none, or cannot be."""
+    if len(content) != _REQUEST_TIMES.size:
+        return None
+    process, arrived, received, admitted, ended, replied = _REQUEST_TIMES.unpack(content)
+    phases = (
+        CallPhase("receive", arrived, received),
+        CallPhase("wait for the device", received, admitted),
+        CallPhase("driver", admitted, ended),
+        CallPhase("reply", ended, replied),
+    )
+    times = CallTimes(process, arrived, replied, phases)
+    return times if _is_possible(times) else None
+
+
+class LatestTimes:
+    """The times of the latest request of a call that stays open, where native code reads them.
+
+    Attributes:
+        host: where the daemon is.
+        address: the address of the times, as they were sent; zeros if none were.
+    """
+
+    def __init__(self, host: str) -> None:
+        self.host = host
+        self._memory = ctypes.create_string_buffer(_REQUEST_TIMES.size)
+        self.address = ctypes.addressof(self._memory)
+
+    def note(self, sent: bytes) -> None:
+        """Notes what a daemon sent."""
+        self._memory.raw = sent if len(sent) == _REQUEST_TIMES.size else _NO_TIMES
+
+
+_NO_TIMES: Final = bytes(_REQUEST_TIMES.size)
 
 
 def _is_possible(times: CallTimes) -> bool:

@@ -10,6 +10,7 @@ from neurald.hal.memory.pool import Memory
 from neurald.hal.rpc.client.carried_answer import CarriedAnswer
 from neurald.hal.rpc.client.client_calls import ClientCalls
 from neurald.hal.rpc.client.connection import Connection
+from neurald.hal.rpc.client.kept_stream import KeptStream
 
 
 class Traffic:
@@ -27,7 +28,7 @@ class Traffic:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.messages_sent = self.bytes_sent = self.bytes_received = 0
-        invoke, replies, kept = ClientCalls.invoke, ClientCalls.replies, Connection._through_kept_call
+        invoke, replies, exchange = ClientCalls.invoke, ClientCalls.replies, KeptStream.exchange
         read_memory, take = Connection.read_memory, CarriedAnswer.take
 
         def counted_invoke(own: ClientCalls, method: str, stub: Any, message: Any, *rest: Any) -> Any:
@@ -39,8 +40,8 @@ class Traffic:
         def counted_replies(own: ClientCalls, method: str, stub: Any, messages: Any, *rest: Any) -> Any:
             return replies(own, method, stub, self._each(messages), *rest)
 
-        def counted_exchange(own: Connection, first: Any, messages: Any, *rest: Any) -> bool:
-            return kept(own, first, self._each(messages), *rest)
+        def counted_exchange(own: KeptStream, messages: Any, *rest: Any) -> bool:
+            return exchange(own, self._each(messages), *rest)
 
         def counted_read(
             own: Connection, token: bytes, target: Memory, deadline_s: float | None = None
@@ -55,7 +56,7 @@ class Traffic:
 
         monkeypatch.setattr(ClientCalls, "invoke", counted_invoke)
         monkeypatch.setattr(ClientCalls, "replies", counted_replies)
-        monkeypatch.setattr(Connection, "_through_kept_call", counted_exchange)
+        monkeypatch.setattr(KeptStream, "exchange", counted_exchange)
         monkeypatch.setattr(Connection, "read_memory", counted_read)
         monkeypatch.setattr(CarriedAnswer, "take", counted_take)
 

@@ -55,7 +55,7 @@ class Daemon:
     def __init__(self) -> None:
         self.calls: list[Call] = []
         self.answers: dict[bytes, Any] = {}
-        self.stream = KeptStream(self._start)
+        self.stream = KeptStream(self._start, "10.0.0.1:1")
 
     def exchange(self, *request: bytes) -> bytes | None:
         """Sends a request; returns the message of its reply, or None."""

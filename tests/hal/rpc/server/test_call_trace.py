@@ -1,5 +1,6 @@
 """Notes of a daemon for clients that take a trace."""
 
+import os
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -9,11 +10,10 @@ import pytest
 from neurald.hal.rpc.server.call_trace import (
     phase,
     timed_call,
-    timed_request,
     timed_stream,
     times_of_request,
 )
-from neurald.hal.rpc.transport.call_times import decode_times, times_from, trace_header
+from neurald.hal.rpc.transport.call_times import request_times, times_from, trace_header
 
 
 class Context:
@@ -72,15 +72,10 @@ def test_a_failed_call_sends_no_times_and_ends_the_notes() -> None:
     assert untraced.sent is None
 
 
-def test_the_phases_of_a_request_of_a_call_that_stays_open() -> None:
-    arrived = time.monotonic_ns()
-    for _ in range(2):
-        with timed_request(arrived):
-            with phase("first"):
-                pass
-            times = decode_times(times_of_request())
-        assert times is not None
-        assert (times.arrived_ns, [each.name for each in times.phases]) == (arrived, ["first"])
-    with timed_request(None):
-        assert times_of_request() == b""
-    assert times_of_request() == b""
+def test_the_times_of_a_request_of_a_call_that_stays_open() -> None:
+    before = time.monotonic_ns()
+    times = request_times(times_of_request([before - 3, before - 2, before - 1, before]))
+    assert times is not None
+    assert (times.process, times.arrived_ns) == (os.getpid(), before - 3)
+    assert before <= times.replied_ns <= time.monotonic_ns()
+    assert [each.name for each in times.phases] == ["receive", "wait for the device", "driver", "reply"]

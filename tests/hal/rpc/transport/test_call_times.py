@@ -1,5 +1,8 @@
 """The times of a call that a daemon sends."""
 
+import ctypes
+import struct
+
 import msgspec
 import pytest
 
@@ -7,7 +10,10 @@ from neurald.hal.rpc.transport.call_times import (
     TIMES_KEY,
     CallPhase,
     CallTimes,
+    LatestTimes,
+    encode_request_times,
     encode_times,
+    request_times,
     times_from,
     times_header,
     trace_header,
@@ -63,3 +69,47 @@ def test_the_header_is_that_of_a_trace_context() -> None:
     assert trace_header(identity, 5) == ("traceparent", f"00-{identity}-{5:016x}-01")
     # A parent of zeros is not valid.
     assert trace_header(identity, 0)[1].split("-")[2] == f"{1:016x}"
+
+
+def test_the_times_of_a_request_are_numbers() -> None:
+    sent = encode_request_times(7, 100, 120, 130, 190, 200)
+    assert sent == struct.pack("<6Q", 7, 100, 120, 130, 190, 200)
+    assert request_times(sent) == CallTimes(
+        7,
+        100,
+        200,
+        (
+            CallPhase("receive", 100, 120),
+            CallPhase("wait for the device", 120, 130),
+            CallPhase("driver", 130, 190),
+            CallPhase("reply", 190, 200),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        b"",
+        bytes(48),
+        encode_request_times(7, 100, 120, 130, 190, 200) + b"x",
+        encode_request_times(1 << 32, 100, 120, 130, 190, 200),
+        encode_request_times(7, 100, 99, 130, 190, 200),
+        encode_request_times(7, 100, 120, 119, 190, 200),
+        encode_request_times(7, 100, 120, 130, 129, 200),
+        encode_request_times(7, 100, 120, 130, 190, 189),
+        encode_request_times(7, 100, 120, 130, 190, 1 << 63),
+    ],
+)
+def test_times_of_a_request_that_cannot_be_are_ignored(wrong: bytes) -> None:
+    assert request_times(wrong) is None
+
+
+@pytest.mark.parametrize("wrong", [b"", b"x", bytes(47), b"x" * 49, b"x" * 5000])
+def test_what_is_no_times_is_noted_as_none(wrong: bytes) -> None:
+    latest = LatestTimes("10.0.0.1:1")
+    sent = encode_request_times(7, 100, 120, 130, 190, 200)
+    latest.note(sent)
+    assert ctypes.string_at(latest.address, len(sent)) == sent
+    latest.note(wrong)
+    assert ctypes.string_at(latest.address, len(sent)) == bytes(len(sent))
