@@ -40,7 +40,7 @@ class CarriedAnswer:
         if self._reply is None:
             self._reply = message.head.reply
             if self._times is not None:
-                self._times.note(message.head.times)
+                self._times.note(self._reply.times)
         return self._is_complete(self._reply)
 
     def _is_complete(self, reply: device_pb2.ExecuteReply) -> bool:

@@ -329,7 +329,7 @@ class Connection:
             request=request, bytes_per_s=self.bytes_per_s, part_bytes=part if takes_parts else None
         )
         if wants_times:
-            first.wants_times = True
+            first.request.wants_times = True
         is_short = all(sum(pool.size for pool in pools) <= part for pools in (contents, results))
         # Device buffers may hold what a second execution would change again.
         may_repeat = len(request.request.pools) == len(contents) + len(results)

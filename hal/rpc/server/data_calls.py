@@ -162,7 +162,7 @@ class DataCalls:
                 raise BadData("a call that is kept open takes no device buffers")
             takes_parts = bool(message.head.part_bytes)
             others = self._other_parts(session, parts if takes_parts else iter(()), context, place)
-            times_ns = [arrived_ns] if message.head.wants_times else None
+            times_ns = [arrived_ns] if message.head.request.wants_times else None
             with contextlib.closing(others):
                 received = self._handler.executions.receive_with_data(
                     session, message, others, cancellation, times_ns

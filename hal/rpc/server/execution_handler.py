@@ -118,7 +118,8 @@ class ExecutionHandler:
         with received.run.admitted(self._admission, session) as result:
             message = device_pb2.ExecuteWithDataReply(reply=result_to_wire(result, ()))
             if received.run.times_ns is not None:
-                message.times = times_of_request(received.run.times_ns)
+                # In the message within this one, since `split` looks at each field of this one.
+                message.reply.times = times_of_request(received.run.times_ns)
         results = received.results if result.is_sufficient else ()
         part_bytes = CHUNK_BYTES
         if received.part_bytes and not is_whole:

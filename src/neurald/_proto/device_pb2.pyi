@@ -309,48 +309,48 @@ class ExecuteOptions(_message.Message):
     def __init__(self, measure: bool = ..., deadline_s: _Optional[float] = ..., loop_timeout_s: _Optional[float] = ..., attributes: _Optional[_Iterable[_Union[_types_pb2.AttributeValue, _Mapping]]] = ...) -> None: ...
 
 class ExecuteRequest(_message.Message):
-    __slots__ = ("prepared_model", "request", "options")
+    __slots__ = ("prepared_model", "request", "options", "wants_times")
     PREPARED_MODEL_FIELD_NUMBER: _ClassVar[int]
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    WANTS_TIMES_FIELD_NUMBER: _ClassVar[int]
     prepared_model: int
     request: _types_pb2.Request
     options: ExecuteOptions
-    def __init__(self, prepared_model: _Optional[int] = ..., request: _Optional[_Union[_types_pb2.Request, _Mapping]] = ..., options: _Optional[_Union[ExecuteOptions, _Mapping]] = ...) -> None: ...
+    wants_times: bool
+    def __init__(self, prepared_model: _Optional[int] = ..., request: _Optional[_Union[_types_pb2.Request, _Mapping]] = ..., options: _Optional[_Union[ExecuteOptions, _Mapping]] = ..., wants_times: bool = ...) -> None: ...
 
 class ExecuteReply(_message.Message):
-    __slots__ = ("output_shapes", "timing", "results")
+    __slots__ = ("output_shapes", "timing", "results", "times")
     OUTPUT_SHAPES_FIELD_NUMBER: _ClassVar[int]
     TIMING_FIELD_NUMBER: _ClassVar[int]
     RESULTS_FIELD_NUMBER: _ClassVar[int]
+    TIMES_FIELD_NUMBER: _ClassVar[int]
     output_shapes: _containers.RepeatedCompositeFieldContainer[_types_pb2.OutputShape]
     timing: _types_pb2.Timing
     results: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, output_shapes: _Optional[_Iterable[_Union[_types_pb2.OutputShape, _Mapping]]] = ..., timing: _Optional[_Union[_types_pb2.Timing, _Mapping]] = ..., results: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    times: bytes
+    def __init__(self, output_shapes: _Optional[_Iterable[_Union[_types_pb2.OutputShape, _Mapping]]] = ..., timing: _Optional[_Union[_types_pb2.Timing, _Mapping]] = ..., results: _Optional[_Iterable[bytes]] = ..., times: _Optional[bytes] = ...) -> None: ...
 
 class ExecuteWithDataRequest(_message.Message):
-    __slots__ = ("request", "chunks", "bytes_per_s", "part_bytes", "wants_times")
+    __slots__ = ("request", "chunks", "bytes_per_s", "part_bytes")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     CHUNKS_FIELD_NUMBER: _ClassVar[int]
     BYTES_PER_S_FIELD_NUMBER: _ClassVar[int]
     PART_BYTES_FIELD_NUMBER: _ClassVar[int]
-    WANTS_TIMES_FIELD_NUMBER: _ClassVar[int]
     request: ExecuteRequest
     chunks: _containers.RepeatedCompositeFieldContainer[DataChunk]
     bytes_per_s: float
     part_bytes: int
-    wants_times: bool
-    def __init__(self, request: _Optional[_Union[ExecuteRequest, _Mapping]] = ..., chunks: _Optional[_Iterable[_Union[DataChunk, _Mapping]]] = ..., bytes_per_s: _Optional[float] = ..., part_bytes: _Optional[int] = ..., wants_times: bool = ...) -> None: ...
+    def __init__(self, request: _Optional[_Union[ExecuteRequest, _Mapping]] = ..., chunks: _Optional[_Iterable[_Union[DataChunk, _Mapping]]] = ..., bytes_per_s: _Optional[float] = ..., part_bytes: _Optional[int] = ...) -> None: ...
 
 class ExecuteWithDataReply(_message.Message):
-    __slots__ = ("reply", "chunks", "times")
+    __slots__ = ("reply", "chunks")
     REPLY_FIELD_NUMBER: _ClassVar[int]
     CHUNKS_FIELD_NUMBER: _ClassVar[int]
-    TIMES_FIELD_NUMBER: _ClassVar[int]
     reply: ExecuteReply
     chunks: _containers.RepeatedCompositeFieldContainer[DataChunk]
-    times: bytes
-    def __init__(self, reply: _Optional[_Union[ExecuteReply, _Mapping]] = ..., chunks: _Optional[_Iterable[_Union[DataChunk, _Mapping]]] = ..., times: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, reply: _Optional[_Union[ExecuteReply, _Mapping]] = ..., chunks: _Optional[_Iterable[_Union[DataChunk, _Mapping]]] = ...) -> None: ...
 
 class ExecuteFencedRequest(_message.Message):
     __slots__ = ("prepared_model", "request", "options", "wait_for", "fence", "after_fences_s")
