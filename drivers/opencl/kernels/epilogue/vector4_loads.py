@@ -67,11 +67,14 @@ class Vector4Loads:
     def load(self, expression: Load) -> Vector4 | None:
         """Returns the elements for the columns.
 
-        Returns None if they are neither adjacent nor all the same.
+        Returns None if they are neither adjacent nor all the same, or are looked up by what is
+        accumulated.
         """
         if expression.guard is not None:
             return None
         place = linearize(expression.index, expression.value.shape)
+        if any(isinstance(each, AccumulatorRef) for each in walk(place)):
+            return None
         read = self._pointers[expression.value]
         if self._column not in walk(place):
             text = self._places.value(place)

@@ -62,14 +62,18 @@ def rescaled(op: Op | None, value: Expression, mantissa: Expression, exponent: E
 
 class Rescaled(Cases):
     """8-bit contractions with the epilogues of quantised layers: bias, multiplier, zero point,
-    limits, optionally a residual.
+    limits, optionally an activation in a table, and optionally a residual.
     """
 
     def _finish(self, builder: Builder, sums: Value, kind: Scalar, label: str) -> Case:
         self.op = (Op.FIXED_POINT_UP, Op.FIXED_POINT, None)[self._integer(0, 3)]
         channels = sums.shape[-1]
-        bias = self._value((channels,), Scalar.INT32, is_constant=True)
-        mantissa, exponent = self._factor(channels), self._exponent(channels)
+        # Products of two inputs have no constants of channels.
+        of_inputs = self._is(3)
+        bias = None if of_inputs else self._value((channels,), Scalar.INT32, is_constant=True)
+        mantissa = self._integer(1 << 30, 1 << 31) if of_inputs else self._factor(channels)
+        exponent = self._integer(-9, -5) if of_inputs else self._exponent(channels)
+        table = self._value((256,), kind, is_constant=True) if self._is(3) else None
         residual = None if self._is(2) else self._value(sums.shape, kind, is_constant=False)
         zeros = [self._zero(kind) for _ in range(3)]
         info = np.iinfo(kind.value)
@@ -83,9 +87,13 @@ class Rescaled(Cases):
                 known = isinstance(value, int)
                 return constant(value, Scalar.INT32) if known else load(value, at[-1:])  # type: ignore[arg-type]
 
-            total = load(sums, at).to(Scalar.INT64) + load(bias, at[-1:]).to(Scalar.INT64)
+            total = load(sums, at).to(Scalar.INT64)
+            if bias is not None:
+                total = total + load(bias, at[-1:]).to(Scalar.INT64)
             result = fixed(total, of(mantissa), of(exponent)) + zeros[0]
             result = clamp(result, max(low, info.min), info.max).to(kind)
+            if table is not None:
+                result = load(table, (result.to(Scalar.INT32) - int(info.min),))
             if residual is None:
                 return result
             first = fixed((result.to(Scalar.INT64) - zeros[0]) << 20, of(1717986918), of(-1))
