@@ -52,6 +52,7 @@ _ORDER = (
     "ipc_calls_busy",
     "ipc_clients",
     "ipc_under_way",
+    "ipc_under_way_two_cores",
     "ipc_neighbours",
     "ipc_remote",
     "ipc_triton",
