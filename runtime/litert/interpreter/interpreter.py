@@ -221,7 +221,7 @@ class Interpreter:
 
         While a view exists, `invoke`, `allocate_tensors` and `resize_tensor_input` fail.
         """
-        return lambda: self._main.view(tensor_index)
+        return lambda: self._interpreter.tensor(self, tensor_index)
 
     def invoke(self) -> None:
         """Computes the outputs.

@@ -124,7 +124,9 @@ class NativeInterpreter:
 
     def tensor(self, base_object: object, tensor_index: int, subgraph_index: int = 0) -> Any:  # noqa: D102
         del base_object
-        return self.runner(subgraph_index).view(tensor_index)
+        tensor, subgraph = (integer(each, "tensor") for each in (tensor_index, subgraph_index))
+        self.runner(subgraph)
+        return self._runners.view(subgraph, tensor)
 
     def GetSubgraphIndexFromSignature(self, signature_key: str) -> int:  # noqa: D102, N802
         signature = self._source.signatures.get(text(signature_key, "GetSubgraphIndexFromSignature"))

@@ -78,6 +78,30 @@ class PreparedShapes:
         self.postponed = None
         return self._inferred(self._find(shapes) or self._add(shapes), shapes)
 
+    def result_shapes(self, shapes: Shapes) -> Shapes:
+        """Returns the shapes of the outputs of a new entry, which is not compiled.
+
+        Args:
+            shapes: the shapes of all inputs.
+
+        Returns:
+            The shapes that are known before a run, by tensor.
+
+        Raises:
+            Error: the subgraph cannot be computed with these shapes.
+        """
+        entry = self._load_as_declared(self._changed(shapes), shapes)
+        known = zip(entry.outputs, self._inferred(entry, shapes), strict=True)
+        return {index: shape for index, shape in known if shape is not None}
+
+    def _changed(self, shapes: Shapes) -> Shapes:
+        """Returns the shapes that the file does not declare."""
+        return {
+            index: shape
+            for index, shape in shapes.items()
+            if not _is_declared(shape, self._source.tensors[index])
+        }
+
     def _find(self, shapes: Shapes) -> Entry | None:
         """Uses what is there and takes the shapes; returns None if nothing does."""
         for prepared in reversed(self._kept):
@@ -88,11 +112,7 @@ class PreparedShapes:
 
     def _add(self, shapes: Shapes) -> Entry:
         """Loads and compiles the subgraph."""
-        changed = {
-            index: shape
-            for index, shape in shapes.items()
-            if not _is_declared(shape, self._source.tensors[index])
-        }
+        changed = self._changed(shapes)
         entry = self._load_open(changed, shapes) or self._load_as_declared(changed, shapes)
         latest = None if self.latest is None else self.latest.compilation
         try:

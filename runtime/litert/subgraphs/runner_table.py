@@ -1,6 +1,6 @@
 """The runners of a file's subgraphs, which share variables and devices."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,6 +16,7 @@ from neurald.runtime.litert.subgraphs.model_source import ModelSource
 from neurald.runtime.litert.subgraphs.subgraph_runner import SubgraphRunner
 from neurald.runtime.plan.startup import default_startup
 from neurald.runtime.tflite.graph.state import shown_key, tensor_key
+from neurald.runtime.tflite.kept.stored_entry import Entry
 
 
 class RunnerTable:
@@ -57,14 +58,30 @@ class RunnerTable:
             self._runners[subgraph] = SubgraphRunner(
                 self._source.subgraphs[subgraph],
                 self._source.data,
-                lambda shapes, trusts_file: self._source.load(
-                    subgraph, shapes, keeps_all=self._keeps_all, trusts_file=trusts_file
-                ),
+                partial(self._load, subgraph, keeps_all=self._keeps_all),
+                partial(self._load, subgraph, keeps_all=True),
                 self._compiled,
                 lambda other, tensor: self._source.subgraphs[other].tensors[tensor].name,
                 partial(self._initialization.begin, subgraph),
             )
         return self._runners[subgraph]
+
+    def _load(
+        self, subgraph: int, shapes: Mapping[int, Sequence[int]], trusts_file: bool, *, keeps_all: bool
+    ) -> Entry:
+        return self._source.load(subgraph, shapes, keeps_all=keeps_all, trusts_file=trusts_file)
+
+    def view(self, subgraph: int, tensor: int) -> np.ndarray[Any, Any]:
+        """Returns a view of a tensor's memory; see `SubgraphRunner.view` and `value`.
+
+        Raises:
+            ValueError: there is no such tensor, or it has no value.
+            RuntimeError: the run cannot be repeated.
+        """
+        runner = self.runner(subgraph)
+        if not self._keeps_all and runner.can_recompute(tensor):
+            runner.keep(tensor, np.asarray(self.value(subgraph, tensor)))
+        return runner.view(tensor)
 
     def value(self, subgraph: int, tensor: int) -> np.ndarray[Any, Any]:
         """Returns a copy of the value of a tensor, also of one inside of a composite operator.

@@ -1,7 +1,9 @@
 """Runs one subgraph of a file, whose tensors are addressed by their numbers."""
 
+import math
 import weakref
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -11,7 +13,7 @@ from neurald.hal.model.strings import as_strings, decode_strings
 from neurald.runtime.compilation import Compilation
 from neurald.runtime.litert.arguments import integer
 from neurald.runtime.litert.subgraphs.element_types import ElementType, element_type, name_of
-from neurald.runtime.litert.subgraphs.prepared_shapes import Compile, Load, PreparedShapes
+from neurald.runtime.litert.subgraphs.prepared_shapes import Compile, Load, PreparedShapes, Shapes
 from neurald.runtime.litert.subgraphs.tensor_details import Details, DetailTable
 from neurald.runtime.tflite.file.schema import Tensor, TfliteSubgraph
 from neurald.runtime.tflite.graph.state import shown_key, tensor_key
@@ -21,6 +23,8 @@ Array: TypeAlias = np.ndarray[Any, Any]
 
 #: Largest length of a dimension.
 _MAX_LENGTH: Final = 2**31 - 1
+#: Largest number of bytes that LiteRT can count.
+_MAX_BYTES: Final = 2**64 - 1
 
 
 class _Lease:
@@ -48,6 +52,7 @@ class SubgraphRunner:
         source: the subgraph in the file.
         data: all bytes of the file.
         load: see `Load`.
+        load_all: the same with the results of all operators as outputs.
         compiled: see `Compile`.
         name_of: returns the name of a tensor of any subgraph.
         begin: returns the names of the variables that the first run initialises.
@@ -58,6 +63,7 @@ class SubgraphRunner:
         source: TfliteSubgraph,
         data: memoryview,
         load: Load,
+        load_all: Load,
         compiled: Compile,
         name_of: Callable[[int, int], str],
         begin: Callable[[], Collection[str]],
@@ -67,6 +73,13 @@ class SubgraphRunner:
         self._source = source
         self._data = data
         self._prepared = PreparedShapes(source, load, compiled)
+        self._inner = PreparedShapes(source, load_all, compiled)
+        #: The shapes of the inputs in the last allocation, and those of the results inside of the
+        #: subgraph that follow from them; None until somebody asks for them.
+        self._allocated: Shapes = {}
+        self._inner_shapes: Shapes | None = None
+        #: The results inside of the subgraph that have values all the same.
+        self._inner_values: set[int] = set()
         self._table = DetailTable(source, data)
         self._shapes: dict[int, tuple[int, ...]] = {}
         self._values: dict[int, Array] = {}
@@ -114,8 +127,25 @@ class SubgraphRunner:
         if index in self._shapes:
             return self._shapes[index]
         tensor, value = self._source.tensors[index], self._values.get(index)
+        if value is None and self._is_result(index):
+            return self._inferred().get(index, tensor.shape)
         # The values of a sparse tensor are a list.
         return tensor.shape if value is None or tensor.sparsity is not None else value.shape
+
+    def _inferred(self) -> Shapes:
+        """Returns the shapes of results in the last allocation, by tensor.
+
+        It returns none if the inputs have the shapes that the file states, since the results then
+        have them, too.
+        """
+        if self._inner_shapes is None:
+            self._inner_shapes = {}
+            tensors = self._source.tensors
+            if any(shape != tensors[index].shape for index, shape in self._allocated.items()):
+                # Shapes that cannot be inferred stay those of the file.
+                with suppress(Error):
+                    self._inner_shapes = self._inner.result_shapes(self._allocated)
+        return self._inner_shapes
 
     def details(self, index: int) -> Details:
         """Returns the description of a tensor.
@@ -159,6 +189,14 @@ class SubgraphRunner:
             raise RuntimeError(
                 f"Cannot resize tensor {number} to {list(wanted)}: a length is negative or too large."
             )
+        scalar = self._element(number).scalar
+        if scalar is not np.bytes_:
+            for what, size in (("elements", 1), ("bytes", np.dtype(scalar).itemsize)):
+                if math.prod(wanted) * size > _MAX_BYTES:
+                    raise RuntimeError(
+                        f"BytesRequired number of {what} overflowed: tensor {number} is to be resized to "
+                        f"{list(wanted)}"
+                    )
         if wanted != self.shape(number):
             self._shapes[number] = wanted
 
@@ -191,9 +229,10 @@ class SubgraphRunner:
             return
         self._is_current = False
         entry, shapes = None, []
+        given = {index: self.shape(index) for index in self._source.inputs}
         if self._source.operators:
             try:
-                shapes = self._prepared.prepare({index: self.shape(index) for index in self._source.inputs})
+                shapes = self._prepared.prepare(given)
             except Error as error:
                 raise RuntimeError(str(error)) from error
             entry = self._entry
@@ -209,6 +248,8 @@ class SubgraphRunner:
             if index < self.tensor_count and self._is_result(index):
                 self._values[index] = self._zeros(index, shape)
         self._shapes.clear()
+        self._allocated, self._inner_shapes = given, None
+        self._forget_inner()
         variables = {
             shown_key(tensor_key(self._source.index, tensor.index))
             for tensor in self._source.tensors
@@ -217,6 +258,20 @@ class SubgraphRunner:
         if variables and self.compilation is not None:
             self.compilation.state.reset(variables)
         self.is_ready = True
+
+    def _is_inner(self, index: int) -> bool:
+        """Returns True for a result inside of an allocated subgraph that has no value."""
+        entry = self._entry
+        outputs = self._source.outputs if entry is None else entry.outputs
+        if not self.is_ready or index in self._values or index in self._shapes or index in outputs:
+            return False
+        return self._is_result(index)
+
+    def _forget_inner(self) -> None:
+        """Removes the values of results that are no outputs, until a program gives them others."""
+        for index in self._inner_values:
+            self._values.pop(index, None)
+        self._inner_values.clear()
 
     def _zeros(self, index: int, shape: tuple[int, ...]) -> Array:
         if self._element(index).scalar is np.bytes_:
@@ -260,7 +315,8 @@ class SubgraphRunner:
         is_text = element.scalar is np.bytes_
         # As in LiteRT strings bring their own memory, and no elements need none.
         has_memory = not (is_text or 0 in expected)
-        if has_memory and (index not in self._values or index in self._shapes):
+        is_inner = self._is_inner(index)
+        if has_memory and not is_inner and (index not in self._values or index in self._shapes):
             raise ValueError("Cannot set tensor: Tensor is unallocated. Try calling allocate_tensors() first")
         if is_text:
             if not isinstance(value, np.ndarray):
@@ -275,7 +331,9 @@ class SubgraphRunner:
             except BadData as error:
                 raise ValueError(f"Cannot set tensor: {error}") from error
         self._is_current = False
-        if not has_memory:
+        if is_inner:
+            self.keep(index, self._zeros(index, expected))
+        elif not has_memory:
             self._values[index] = self._zeros(index, expected)
             self._shapes.pop(index, None)
         self._values[index][...] = array
@@ -305,6 +363,11 @@ class SubgraphRunner:
         lease = _Lease(value)
         self._leases.add(lease)
         return np.asarray(lease)
+
+    def keep(self, index: int, value: Array) -> None:
+        """Keeps the value of a result inside of the subgraph until the next run."""
+        self._values[index] = value
+        self._inner_values.add(index)
 
     def _value(self, index: int) -> Array:
         tensor = self._tensor(index)
@@ -356,6 +419,8 @@ class SubgraphRunner:
             results = self._run(prepared.compilation, [self._values[index] for index in entry.inputs])
         except Error as error:
             raise RuntimeError(str(error)) from error
+        if self._inner_values:
+            self._forget_inner()
         for index, result in zip(entry.outputs, results, strict=True):
             if index >= self.tensor_count or self._is_result(index):
                 self._values[index] = result

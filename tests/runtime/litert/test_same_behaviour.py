@@ -331,6 +331,38 @@ def without_elements(session: Session) -> None:
         session.do("set_tensor", output, np.zeros((3, 0), np.float32))
 
 
+def results_inside(session: Session) -> None:
+    """Results of operators that are no outputs have shapes and memory, too."""
+    rows = 4
+    for shape in ([rows, 3], [2, 3]):
+        for index in (0, 1):
+            session.do("resize_tensor_input", index, shape)
+        session.do("get_tensor_details")
+        session.do("allocate_tensors")
+        session.do("get_tensor_details")
+        value = np.full(shape, 7, np.float32)
+        for index in (0, 1):
+            session.do("set_tensor", index, value)
+        session.do("set_tensor", 2, value)
+        session.do("get_tensor", 2)
+        session.do("set_tensor", 2, value[:1])
+        session.do("set_tensor", 2, value.astype(np.int32))
+        session.do("invoke")
+        session.do("get_tensor", 2)
+        session.record("view", lambda: session.interpreter.tensor(2)())
+        session.do("set_tensor", 2, value)
+        session.do("get_tensor", 2)
+        session.do("invoke")
+        session.do("get_tensor", 2)
+        view = session.interpreter.tensor(2)()
+        session.do("invoke")
+        del view
+    session.do("resize_tensor_input", 0, [2**20] * 4)
+    session.do("resize_tensor_input", 0, [2**31 - 1, 2**31 - 1, 2])
+    session.do("invoke")
+    session.do("get_input_details")
+
+
 def strings(session: Session) -> None:
     """Strings bring their own memory. LiteRT crashes where they have none."""
     for length in (4, 2, 3):
@@ -376,6 +408,12 @@ DIFFERENT = {("counter", each) for each in (resizing, results_resized, without_e
 )
 def test_calls_behave_the_same(name: str, steps: Callable[[Session], None]) -> None:
     assert_same_steps(FILES[name], steps)
+
+
+@pytest.mark.parametrize("kind", ["BUILTIN_REF", "BUILTIN_WITHOUT_DEFAULT_DELEGATES"])
+@pytest.mark.parametrize("name", ["sums", "open sums"])
+def test_results_inside_behave_the_same(name: str, kind: str) -> None:
+    assert_same_steps(FILES[name], results_inside, kind=kind)
 
 
 @pytest.mark.parametrize("kind", ["BUILTIN_REF", "BUILTIN"])

@@ -40,6 +40,27 @@ def test_results_inside_of_composites_are_kept_on_request() -> None:
     ]
 
 
+def test_results_inside_have_memory_until_they_are_computed() -> None:
+    interpreter = opened(sums())
+    with pytest.raises(ValueError, match="Tensor is unallocated"):
+        interpreter.set_tensor(2, X)
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(2, X)
+    np.testing.assert_array_equal(interpreter.get_tensor(2), X)
+    for index in (0, 1):
+        interpreter.set_tensor(index, X)
+    interpreter.invoke()
+    np.testing.assert_array_equal(interpreter.get_tensor(2), 2 * X)
+    view = interpreter.tensor(2)()
+    np.testing.assert_array_equal(view, 2 * X)
+    with pytest.raises(RuntimeError, match="reference to internal data"):
+        interpreter.invoke()
+    del view
+    interpreter.set_tensor(0, 3 * X)
+    interpreter.invoke()
+    np.testing.assert_array_equal(interpreter.get_tensor(2), 4 * X)
+
+
 def test_results_inside_of_the_last_run_after_a_resize(interpreter: Interpreter) -> None:
     interpreter.allocate_tensors()
     for index in (0, 1):

@@ -105,6 +105,19 @@ def test_lengths_that_only_stand_for_others_are_not_compared() -> None:
     np.testing.assert_array_equal(interpreter.get_tensor(y), value[1:, :2, 2:])
 
 
+@pytest.mark.parametrize("length", [3, None])
+def test_results_inside_have_the_shapes_that_follow_from_the_inputs(length: int | None) -> None:
+    interpreter = opened(sums(length))
+    for rows in (4, 2, 1):
+        for index in (0, 1):
+            interpreter.resize_tensor_input(index, (rows, 3))
+        interpreter.allocate_tensors()
+        shapes = [each["shape"].tolist() for each in interpreter.get_tensor_details()]
+        assert shapes == [[rows, 3], [rows, 3], [rows, 3], [rows, 3], [1]]
+    interpreter.resize_tensor_input(0, (5, 3))
+    assert interpreter.get_tensor_details()[2]["shape"].tolist() == [1, 3]  # until `allocate_tensors`
+
+
 @pytest.mark.parametrize("kind", [OpResolverType.AUTO, OpResolverType.BUILTIN_REF])
 def test_results_that_a_file_declares_with_a_wrong_rank(kind: OpResolverType) -> None:
     """LiteRT reads no shapes of results."""
