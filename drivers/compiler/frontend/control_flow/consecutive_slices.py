@@ -7,7 +7,7 @@ from neurald.drivers.compiler.frontend.control_flow.length_symbols import Length
 from neurald.drivers.compiler.frontend.control_flow.stored_operands import StoredOperands
 from neurald.drivers.compiler.frontend.control_flow.structured_model import SliceIndex
 from neurald.drivers.compiler.frontend.lengths.symbolic_integers import Sum
-from neurald.drivers.compiler.ir.extents.extent import estimate, has_extents
+from neurald.drivers.compiler.ir.extents.extent import has_extents
 from neurald.hal.errors import BadData
 from neurald.hal.model.graph import Operation
 
@@ -71,5 +71,5 @@ class ConsecutiveSlices:
             number = given.constant + (whole if given.constant < 0 else 0)
             return max(low, min(number, whole))
         self._symbols.require_tensors(given)
-        hint = estimate(low) + (estimate(whole) - estimate(low)) // 2
+        hint = self._symbols.hint_between(given, low, whole)
         return self._symbols.limited_symbol(SliceIndex(number=given, whole=whole, low=low), hint, whole)

@@ -191,5 +191,7 @@ class DataLengths:
         """Returns an operation whose inputs at some positions are lengths."""
         inputs = list(operation.inputs)
         for position, values in lengths.items():
-            inputs[position] = self._flat.integers(values, self._flat.operands[inputs[position]].type)
+            replaced = inputs[position]
+            inputs[position] = self._flat.integers(values, self._flat.operands[replaced].type)
+            self._flat.name_like(inputs[position], replaced)
         return replace(operation, inputs=tuple(inputs))

@@ -36,7 +36,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.model.elements import array_to_store
 from neurald.hal.model.graph import Operand, Operation
 from neurald.hal.model.model import Model
-from neurald.hal.model.numbering import operand_name
+from neurald.hal.model.numbering import operand_name, operand_number
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Lifetime, OperandType
 from neurald.hal.operations import DEFINITIONS
@@ -185,6 +185,10 @@ class FlatGraph:
         """The number of relations that were decided by the hints of lengths so far."""
         return 0 if self.known_scope is None else self.known_scope.decided
 
+    def readable(self, message: object) -> str:
+        """See `ExtentScope.readable`."""
+        return str(message) if self.known_scope is None else self.known_scope.readable(message)
+
     def add_operand(self, operand: Operand) -> int:
         """Adds an operand, and returns its index."""
         index = len(self.operands)
@@ -238,6 +242,10 @@ class FlatGraph:
         index = self.add_operand(Operand(type=kind, dimensions=values.shape))
         self.extents[index] = values
         return index
+
+    def name_like(self, index: int, other: int) -> None:
+        """Gives an operand the number of another one, whose place it takes, for messages."""
+        self.operands[index] = replace(self.operands[index], number=operand_number(self.operands, other))
 
     def value(self, index: int) -> Array | None:
         """Returns the elements of an operand if they are known: numbers, or lengths."""

@@ -19,6 +19,7 @@ from neurald.drivers.compiler.ir.extents.extent import (
     MAX_LENGTH,
     MIN_LENGTH,
     Extent,
+    estimate,
     number_of,
     symbols_of,
 )
@@ -42,6 +43,8 @@ class LengthSymbols:
         self._hint, self._data_hint = _HINTS[0], _DATA_HINTS[0]
         #: The numbers of those that follow from data.
         self._data: set[int] = set()
+        #: The hints of symbols for numbers that lengths limit.
+        self._limited_hints: dict[Sum, int] = {}
 
     def shorten(self) -> bool:
         """Takes values of loops as shorter from now on; returns False if they are the shortest."""
@@ -115,6 +118,18 @@ class LengthSymbols:
             region = self._flat.regions[-1]
             region.items.append(LengthUpdate(lengths=((number_of(known), value),)))
             self._flat.element_symbols[value] = region, known
+        return known
+
+    def hint_between(self, value: Sum, low: Any, high: Any) -> int:
+        """Returns a hint for a number that is limited by two lengths.
+
+        It is that of an earlier symbol for the same number if it can be: slices of several operands
+        that end at one index are mostly of the same length.
+        """
+        first, last = estimate(low), estimate(high)
+        known = self._limited_hints.get(value)
+        if known is None or not first + MIN_LENGTH <= known <= last:
+            known = self._limited_hints[value] = first + (last - first) // 2
         return known
 
     def inferred_symbol(self, value: Sum, others: tuple[Sum, ...], total: Any) -> Any:

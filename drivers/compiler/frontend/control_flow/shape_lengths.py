@@ -8,12 +8,22 @@ import numpy as np
 
 from neurald.drivers.compiler.frontend.control_flow.flat_graph import RESHAPES, FlatGraph
 from neurald.drivers.compiler.frontend.control_flow.length_symbols import LengthSymbols
-from neurald.drivers.compiler.ir.extents.extent import MAX_LENGTH, MIN_LENGTH, Extent, estimate
+from neurald.drivers.compiler.ir.extents.extent import (
+    MAX_LENGTH,
+    MIN_LENGTH,
+    Extent,
+    estimate,
+    is_multiple,
+    is_one,
+    is_zero,
+    same_length,
+)
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.hal.errors import BadData
 from neurald.hal.model.graph import Operation
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Array, Call
+from neurald.hal.operations.machinery.rules import resolve_axis
 
 #: Limit on the lengths in an operand.
 _MAX_LENGTHS = 16
@@ -69,8 +79,13 @@ class ShapeLengths:
             self._complete(values, self._flat.shape(call.index("input")))
         elif operation.type is OperationType.TFLITE_BROADCAST_TO:
             before = self._flat.shape(call.index("input"))
-            kept = tuple(0 if isinstance(each, Extent) or each == 1 else each for each in before)
+            # Code for an unknown length does not repeat its elements, as it would those of 1.
+            kept = tuple(0 if is_one(each) else each for each in before)
             self.settle([values], values.tolist(), (0,) * (values.size - len(kept)) + kept)
+        elif operation.type is OperationType.TFLITE_SPLIT_V and values.ndim == 1:
+            shape = self._flat.shape(call.index("input"))
+            axis = resolve_axis(call.scalar("axis"), len(shape), call.name("axis"))
+            self._divide(values, shape[axis])
         return values
 
     def settle(self, lengths: Sequence[Array], shape: Sequence[Any], declared: Sequence[int]) -> bool:
@@ -79,14 +94,14 @@ class ShapeLengths:
         Args:
             lengths: the lengths, which are replaced.
             shape: the shape of the result that follows from them.
-            declared: lengths that the result needs; 0 for what is open.
+            declared: lengths that the result needs, which may be extents; 0 for what is open.
 
         Returns:
             True if there were any.
         """
         found = False
         for length, wanted in zip(shape, declared, strict=False):
-            if not wanted or not isinstance(length, Extent):
+            if is_zero(wanted) or not isinstance(length, Extent) or same_length(length, wanted):
                 continue
             for values in lengths:
                 for at, each in np.ndenumerate(values):
@@ -119,6 +134,22 @@ class ShapeLengths:
             return
         self._symbols.require_zero(wrong)
 
+    def _divide(self, lengths: Array, total: Any) -> None:
+        """Replaces the last length of parts that is data by what the others leave of a whole.
+
+        Raises:
+            BadData: they leave nothing for the hints.
+        """
+        given = lengths.tolist()
+        unknown = [at for at, each in enumerate(given) if isinstance(each, Extent)]
+        if not unknown or any(not isinstance(each, Extent) and each < 0 for each in given):
+            return
+        left: Any = total - sum(each for at, each in enumerate(given) if at != unknown[-1])
+        if not isinstance(left, Extent) or estimate(left) < MIN_LENGTH:
+            raise BadData(f"parts of the lengths {given} are not {total} together")
+        lengths[unknown[-1]] = self._symbols.own_symbol(left)
+        self._symbols.require_zero(given[unknown[-1]] - left)
+
     def leave(self, lengths: Array, total: Any) -> None:
         """Replaces -1, or else the last length that is data, by what others leave of a number."""
         given = lengths.tolist()
@@ -139,10 +170,10 @@ class ShapeLengths:
         self._symbols.require_zero(*(each for each in wrong if isinstance(each, Extent)))
 
 
-def _solved(length: Extent, part: Any, wanted: int) -> int | None:
+def _solved(length: Extent, part: Any, wanted: Any) -> Any:
     """Returns x if `length` is factor · part + rest and equals `wanted` for part = x, or None."""
     factor = length.hint // part.hint if isinstance(part, Extent) and part.hint else 0
     rest = length - factor * part
-    if not factor or isinstance(rest, Extent) or (wanted - rest) % factor:
+    if not factor or isinstance(rest, Extent) or not is_multiple(wanted - rest, factor):
         return None
-    return (wanted - int(rest)) // factor
+    return (wanted - rest) // factor

@@ -12,7 +12,7 @@ from neurald.drivers.compiler.frontend.control_flow.length_symbols import Length
 from neurald.drivers.compiler.frontend.control_flow.structured_model import Copy, LengthUpdate, SliceSize
 from neurald.drivers.compiler.frontend.lengths.open_lengths import lengths_of
 from neurald.drivers.compiler.frontend.lengths.symbolic_integers import Sum
-from neurald.drivers.compiler.ir.extents.extent import estimate, has_extents, number_of, same_length
+from neurald.drivers.compiler.ir.extents.extent import has_extents, number_of, same_length
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.hal.model.graph import Operation
 from neurald.hal.model.operation_type import OperationType
@@ -151,7 +151,9 @@ class StoredOperands:
         if not given.terms or self._symbols.known_symbol(given) is not None:
             return self._symbols.extent_of(given)
         self._symbols.require_tensors(given)
-        return self._symbols.limited_symbol(SliceSize(number=given, rest=rest), estimate(rest) // 2, whole)
+        return self._symbols.limited_symbol(
+            SliceSize(number=given, rest=rest), self._symbols.hint_between(given, 0, rest), whole
+        )
 
     def add_slice(
         self,

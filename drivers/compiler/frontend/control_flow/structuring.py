@@ -45,7 +45,7 @@ from neurald.drivers.compiler.ir.value import Shape
 from neurald.hal.errors import BadData
 from neurald.hal.model.graph import Operand, Operation, Subgraph
 from neurald.hal.model.model import Model
-from neurald.hal.model.numbering import operand_name, operation_number
+from neurald.hal.model.numbering import operand_name, operation_name, operation_number
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Lifetime
 from neurald.hal.operations import DEFINITIONS
@@ -93,8 +93,6 @@ def structure_control_flow(
             model, input_shapes or {}, evaluate, scope, most, splits_sequences=splits_sequences
         )
         return structurer.result(positions)
-    except UnknownValue as error:
-        raise BadData(f"control flow: {error} is not known before execution") from None
     except NotStructured as error:
         raise BadData(f"control flow: {error}") from None
     finally:
@@ -141,7 +139,13 @@ class _Structurer:
         origins = range(len(main.operations)) if positions is None else positions
         mapping = {index: index for index in range(len(main.operands))}
         for position, operation in enumerate(main.operations):
-            self._add_operation(main, operation, position, mapping, origins[position])
+            try:
+                self._add_operation(main, operation, position, mapping, origins[position])
+            except (BadData, NotStructured, UnknownValue) as error:
+                reason = (
+                    f"{error} is not known before execution" if isinstance(error, UnknownValue) else error
+                )
+                raise BadData(f"{operation_name(main, position)}: {self._flat.readable(reason)}") from None
         outputs = self._outputs(mapping)
         self._flat.add_guards()
         graph = replace(

@@ -10,7 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from neurald.drivers.compiler.ir.extents.extent import Extent, highest, surely_lowest
+from neurald.drivers.compiler.ir.extents.extent import (
+    Extent,
+    estimate,
+    highest,
+    is_one,
+    same_length,
+    surely_lowest,
+)
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FusedActivation
 from neurald.hal.operations import DEFINITIONS
@@ -33,15 +40,28 @@ _MOVING = frozenset(
         _T.TFLITE_STRIDED_SLICE,
         _T.GATHER,
         _T.TFLITE_GATHER,
+        _T.TFLITE_GATHER_ND,
+        _T.TILE,
+        _T.TFLITE_TILE,
+        _T.TFLITE_BROADCAST_TO,
+        _T.REVERSE,
+        _T.TFLITE_REVERSE_V2,
+        _T.TRANSPOSE,
+        _T.TFLITE_TRANSPOSE,
+        _T.FILL,
+        _T.TFLITE_FILL,
         _T.CONCATENATION,
         _T.TFLITE_CONCATENATION,
         _T.PACK,
         _T.TFLITE_PACK,
         _T.TFLITE_UNPACK,
+        _T.SPLIT,
+        _T.TFLITE_SPLIT,
+        _T.TFLITE_SPLIT_V,
     )
 )
 #: The inputs whose elements they move.
-_MOVED = frozenset(("input", "inputs", "values"))
+_MOVED = frozenset(("input", "inputs", "value", "values"))
 _ARITHMETIC: Mapping[OperationType, Callable[[Any, Any], Any]] = {
     _T.ADD: operator.add,
     _T.TFLITE_ADD: operator.add,
@@ -59,7 +79,15 @@ _EXTREMES: Mapping[OperationType, bool] = {
     _T.MAXIMUM: False,
     _T.TFLITE_MAXIMUM: False,
 }
+_NEGATIONS = frozenset((_T.NEG, _T.TFLITE_NEG))
 _CASTS = frozenset((_T.CAST, _T.TFLITE_CAST))
+#: Operations that combine the elements along axes.
+_REDUCTIONS: Mapping[OperationType, Callable[[Any, Any], Any]] = {
+    _T.TFLITE_SUM: operator.add,
+    _T.TFLITE_REDUCE_PROD: operator.mul,
+    _T.TFLITE_REDUCE_MAX: lambda one, other: _larger(one, other),
+    _T.TFLITE_REDUCE_MIN: lambda one, other: _smaller(one, other),
+}
 #: Largest result: such arrays are shapes, and their parts.
 _MAX_ELEMENTS = 64
 
@@ -98,20 +126,25 @@ def lengths_of(call: Call, value: Callable[[int], Array | None]) -> Sequence[Arr
         combine = np.frompyfunc(_ARITHMETIC[kind], 2, 1)
         results = (combine(*_pair(call)),)
     elif kind in _EXTREMES:
-        chosen = np.frompyfunc(_smaller if _EXTREMES[kind] else _larger, 2, 1)(*_pair(call))
-        if any(each is None for each in np.asarray(chosen, object).flat):
-            return None
-        results = (chosen,)
+        results = (np.frompyfunc(_smaller if _EXTREMES[kind] else _larger, 2, 1)(*_pair(call)),)
+    elif kind in _NEGATIONS:
+        results = (np.frompyfunc(operator.neg, 1, 1)(np.asarray(call.array("input"), object)),)
+    elif kind is _T.TFLITE_BROADCAST_ARGS:
+        results = (_broadcast(call.array("shape1").tolist(), call.array("shape2").tolist()),)
     elif kind in _CASTS and call.operand("output").type.dtype.kind in "iu":
         results = (call.array("input"),)
-    elif kind is _T.TFLITE_REDUCE_PROD:
+    elif kind in _REDUCTIONS and call.array("input").size:
+        combine = np.frompyfunc(_REDUCTIONS[kind], 2, 1)
         lengths: Any = np.asarray(call.array("input"), object)
         axes, keeps = resolve_axes(call, "axes"), bool(call.scalar("keep_dims"))
-        results = (lengths.prod(axis=axes, keepdims=keeps),)
+        for axis in sorted(axes, reverse=True):
+            lengths = combine.reduce(lengths, axis=axis, keepdims=keeps)
+        results = (lengths,)
     else:
         return None
     arrays = tuple(each if isinstance(each, np.ndarray) else as_objects(each) for each in results)
-    return arrays if all(each.size <= _MAX_ELEMENTS for each in arrays) else None
+    is_known = all(each is not None for array in arrays for each in array.flat)
+    return arrays if is_known and all(each.size <= _MAX_ELEMENTS for each in arrays) else None
 
 
 def _pair(call: Call) -> tuple[Array, Array]:
@@ -120,8 +153,32 @@ def _pair(call: Call) -> tuple[Array, Array]:
     return first, second
 
 
+def _broadcast(one: list[Any], other: list[Any]) -> tuple[Any, ...]:
+    """Returns the shape of a result of two operands; None for a length that is not known."""
+    rank = max(len(one), len(other))
+    return tuple(
+        _broadcast_length(first, second)
+        for first, second in zip(
+            [1] * (rank - len(one)) + one, [1] * (rank - len(other)) + other, strict=True
+        )
+    )
+
+
+def _broadcast_length(one: Any, other: Any) -> Any:
+    """Returns the length that an operation on two lengths has; None if that is not known."""
+    if is_one(one) or same_length(one, other):
+        return other
+    if is_one(other):
+        return one
+    # Only a length of 1 is repeated.
+    may_repeat = min(surely_lowest(one), surely_lowest(other)) <= 1
+    return None if may_repeat or estimate(one) != estimate(other) or one != other else one
+
+
 def _smaller(one: Any, other: Any) -> Any:
     """Returns the smaller of two numbers; None if that differs from size to size."""
+    if one is None or other is None:
+        return None
     difference = one - other
     if highest(difference) <= 0:
         return one

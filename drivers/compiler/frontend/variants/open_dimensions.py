@@ -223,12 +223,16 @@ def compiled_for_lengths(
             while (compiled := attempt(scope, symbolic)) is None:
                 scope, symbolic = open_shapes(model, example)
         except BadData as error:
-            log.info("the model is not compiled for open dimensions such as %s: %s", scope.hints, error)
+            log.info(
+                "the model is not compiled for open dimensions such as %s: %s",
+                scope.hints,
+                scope.readable(error),
+            )
         except (Error, MemoryError):
             raise
         except Exception as error:
             # Not everything that compiles for known lengths does for open ones.
-            log.info("not compiled for open dimensions: %s: %s", type(error).__name__, error)
+            log.info("not compiled for open dimensions: %s: %s", type(error).__name__, scope.readable(error))
             log.debug("the error was raised here:", exc_info=error)
             return None
         else:

@@ -6,7 +6,7 @@ from typing import Any
 
 from neurald.drivers.compiler.ir.extents.arithmetic import added, decided, multiplied, quotient, remainder
 from neurald.drivers.compiler.ir.extents.extent import Extent
-from neurald.drivers.compiler.ir.extents.terms import Polynomial, Relation
+from neurald.drivers.compiler.ir.extents.terms import Atom, AtomKind, Polynomial, Relation, terms_of
 from neurald.drivers.compiler.ir.extents.text import NAME_PREFIX
 from neurald.hal.digests import name_of
 
@@ -177,6 +177,26 @@ class PolynomialExtent(Polynomial, Extent):
 
     def __repr__(self) -> str:
         return f"<extent {self.key} of {id(self.scope):x}>"
+
+
+def described(number: Any) -> str:
+    """Returns the text of a number for messages, such as `2 * n0 + 1`."""
+    text = ""
+    for product, factor in terms_of(number).items():
+        factors = [f"({_divided(atom)})" if atom.number < 0 else atom.key for atom in product]
+        if abs(factor) != 1 or not product:
+            factors.insert(0, str(abs(factor)))
+        sign = "-" if factor < 0 else "+" if text else ""
+        text += f"{f' {sign} ' if text else sign}{' * '.join(factors)}"
+    return text or "0"
+
+
+def _divided(atom: Atom) -> str:
+    sign = "//" if atom.kind is AtomKind.QUOTIENT else "%"
+    dividend, divisor = (
+        f"({text})" if " " in text else text for text in map(described, (atom.dividend, atom.divisor))
+    )
+    return f"{dividend} {sign} {divisor}"
 
 
 def _is_integer(number: object) -> bool:

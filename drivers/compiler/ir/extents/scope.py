@@ -1,7 +1,8 @@
 """The scope of extents: the symbols and guards of one compilation."""
 
+import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,7 +13,9 @@ from neurald.drivers.compiler.ir.extents import extent as extents
 from neurald.drivers.compiler.ir.extents.extent import MAX_LENGTH, MIN_LENGTH, Extent
 from neurald.drivers.compiler.ir.extents.polynomial_extent import PolynomialExtent
 from neurald.drivers.compiler.ir.extents.terms import Atom, AtomKind, Relation, Terms
+from neurald.drivers.compiler.ir.extents.text import NAME_PATTERN
 
+_OBJECT = re.compile(r"<extent (\S+) of [0-9a-f]+>")
 #: Length of the text of an extent beyond which it is pinned: nested quotients grow exponentially.
 _MAX_KEY = 1000
 #: Files whose lines are not where an extent is pinned.
@@ -98,6 +101,18 @@ class ExtentScope:
         extent = self.extent({(atom,): 1})
         self.symbols += (extent,)
         return extent
+
+    def readable(self, message: object) -> str:
+        """Returns a message in which lengths are sums of symbols, such as `2 * n0 + 1`.
+
+        Other texts of extents are names in generated code, and keys that differ between scopes.
+        """
+        text = re.sub(NAME_PATTERN, lambda name: self._described(self.named, name[0]), str(message))
+        return _OBJECT.sub(lambda found: self._described(self._known, found[1]), text)
+
+    @staticmethod
+    def _described(extents: "Mapping[str, Extent]", key: str) -> str:
+        return polynomial_extent.described(extents[key]) if key in extents else "a length"
 
     def changes(self, symbol: int) -> bool:
         """Returns True if a symbol changes while the model runs."""

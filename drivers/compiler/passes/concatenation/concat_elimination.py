@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 from neurald.drivers.compiler.ir.expression import Constant, Expression, Load, index
-from neurald.drivers.compiler.ir.extents.extent import Extent, integer, is_one, same_length
+from neurald.drivers.compiler.ir.extents.extent import Extent, integer, is_multiple, is_one, same_length
 from neurald.drivers.compiler.ir.graph import linearize, strides
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.traversal import substitute
@@ -163,6 +163,6 @@ def _possible_guards(
 ) -> Iterator[Expression]:
     """Yields the guards that select offsets from `first` to `end` - 1, for each row length."""
     for length in lengths:
-        if length and not first % length and not end % length:
+        if length and is_multiple(first, length) and is_multiple(end, length):
             row = offset // length
             yield (row >= first // length) & (row < end // length)

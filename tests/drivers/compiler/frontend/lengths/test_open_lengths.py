@@ -10,7 +10,9 @@ from support.sweeps import sweep
 from support.tflite.builder import TfliteGraph, TfliteModel
 
 import neurald as nd
-from neurald.drivers.cpu.device import CpuDevice
+from neurald.drivers.cpu.device import CpuDevice, process_settings
+from neurald.drivers.cpu.preparation import Preparation
+from neurald.drivers.cpu.target.target import host_target
 from neurald.drivers.reference.device import ReferenceDevice
 
 Array = np.ndarray[Any, Any]
@@ -73,7 +75,130 @@ def as_index(graph: TfliteGraph, value: int, shape: int) -> Sequence[int]:
     return [row]
 
 
-@sweep("build", [as_output, as_several, as_limit, as_divisor, as_index])
+def as_moved(graph: TfliteGraph, _: int, shape: int) -> Sequence[int]:
+    """The lengths in other orders, and several times."""
+    back, twice, rows_of = (
+        graph.tensor((2,), "INT32"),
+        graph.tensor((4,), "INT32"),
+        graph.tensor((3, 2), "INT32"),
+    )
+    columns, pair, parts = (
+        graph.tensor((2, 3), "INT32"),
+        graph.tensor((2,), "INT32"),
+        [scalar_vector(graph) for _ in range(2)],
+    )
+    graph.operator("REVERSE_V2", [shape, constant(graph, [0])], [back], "ReverseV2Options")
+    graph.operator("TILE", [back, constant(graph, [2])], [twice], "TileOptions")
+    graph.operator("BROADCAST_TO", [back, constant(graph, [3, 2])], [rows_of], "BroadcastToOptions")
+    graph.operator("TRANSPOSE", [rows_of, constant(graph, [1, 0])], [columns], "TransposeOptions")
+    graph.operator("GATHER_ND", [twice, constant(graph, [[3], [0]])], [pair], "GatherNdOptions")
+    graph.operator(
+        "SPLIT_V", [pair, constant(graph, [1, 1]), constant(graph, 0)], parts, "SplitVOptions", NumSplits=2
+    )
+    return [columns, filled(graph, parts[0]), filled(graph, parts[1])]
+
+
+def as_rounded(graph: TfliteGraph, value: int, shape: int) -> Sequence[int]:
+    """The rows, with as many others as make them a multiple of four, in groups."""
+    negative, rest = scalar(graph), scalar(graph)
+    graph.operator("NEG", [rows(graph, shape)], [negative], "NegOptions")
+    graph.operator("FLOOR_MOD", [negative, constant(graph, 4)], [rest], "FloorModOptions")
+    paddings, flat = graph.tensor((2, 2), "INT32"), graph.tensor((4,), "INT32")
+    zero = constant(graph, 0)
+    graph.operator("PACK", [zero, rest, zero, zero], [flat], "PackOptions", ValuesCount=4, Axis=0)
+    graph.operator("RESHAPE", [flat, constant(graph, [2, 2])], [paddings], "ReshapeOptions")
+    padded = graph.tensor((12, COLUMNS), "FLOAT32", shape_signature=(-1, COLUMNS))
+    groups = graph.tensor((3, 4, COLUMNS), "FLOAT32", shape_signature=(-1, 4, COLUMNS))
+    graph.operator("PAD", [value, paddings], [padded], "PadOptions")
+    graph.operator("RESHAPE", [padded, constant(graph, [-1, 4, COLUMNS])], [groups], "ReshapeOptions")
+    return [groups]
+
+
+def as_reduced(graph: TfliteGraph, _: int, shape: int) -> Sequence[int]:
+    """The greatest and the least of numbers of rows, and their sum."""
+    count, double = rows(graph, shape), scalar(graph)
+    graph.operator("MUL", [count, constant(graph, 2)], [double], "MulOptions")
+    both = graph.tensor((2,), "INT32")
+    graph.operator("PACK", [count, double], [both], "PackOptions", ValuesCount=2, Axis=0)
+    found = []
+    for operator in ("REDUCE_MAX", "REDUCE_MIN", "SUM"):
+        result = scalar_vector(graph)
+        graph.operator(operator, [both, constant(graph, [0])], [result], "ReducerOptions", KeepDims=True)
+        found.append(filled(graph, result))
+    return found
+
+
+def scalar_vector(graph: TfliteGraph) -> int:
+    return graph.tensor((1,), "INT32")
+
+
+def filled(graph: TfliteGraph, length: int) -> int:
+    """Adds a vector of a computed length."""
+    result = graph.tensor((9,), "FLOAT32", shape_signature=(-1,))
+    one = graph.tensor((), "FLOAT32", data=np.array(1, np.float32), has_rank=True)
+    graph.operator("FILL", [length, one], [result], "FillOptions")
+    return result
+
+
+@sweep("build", [as_moved, as_rounded, as_reduced])
+def test_shapes_of_results_follow_from_computed_lengths(build: Build) -> None:
+    """They are known before an execution, and so is the memory that it needs."""
+    file = TfliteModel()
+    graph = file.subgraph()
+    value = graph.tensor((9, COLUMNS), "FLOAT32", shape_signature=(-1, COLUMNS))
+    shape = graph.tensor((2,), "INT32")
+    graph.operator("SHAPE", [value], [shape], "ShapeOptions", OutType=2)
+    graph.inputs, graph.outputs = [value], list(build(graph, value, shape))
+    model = nd.load_tflite(file.build())
+    opened = Preparation(host_target(process_settings()), 1, keeps_artifact=False).open(
+        model, {model.main.inputs[0]: (67, COLUMNS)}
+    )
+    assert opened is not None
+    references = nd.CompilationBuilder(model, [ReferenceDevice()]).finish()
+    for length in (2, 3, 8, 9, 70):
+        expected = references.run(np.ones((length, COLUMNS), np.float32))
+        assert opened.output_shapes([(length, COLUMNS)]) == tuple(each.shape for each in expected)
+
+
+@sweep("given", [((None, 1, 3), (1, None, 1)), ((None, 3), (None, 3)), ((None, None), (None,))])
+def test_shapes_that_are_broadcast(
+    given: Sequence[Sequence[int | None]], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The shape of a result of arithmetic is computed before both inputs are broadcast to it."""
+    file = TfliteModel()
+    graph = file.subgraph()
+    inputs, shapes = [], []
+    for each in given:
+        signature = tuple(-1 if length is None else length for length in each)
+        inputs.append(
+            graph.tensor(
+                [1 if length is None else length for length in each], "FLOAT32", shape_signature=signature
+            )
+        )
+        shapes.append(graph.tensor((len(each),), "INT32"))
+        graph.operator("SHAPE", [inputs[-1]], [shapes[-1]], "ShapeOptions", OutType=2)
+    rank = max(map(len, given))
+    common = graph.tensor((rank,), "INT32")
+    graph.operator("BROADCAST_ARGS", shapes, [common])
+    outputs = [graph.tensor((1,) * rank, "FLOAT32", shape_signature=(-1,) * rank) for _ in inputs]
+    for value, output in zip(inputs, outputs, strict=True):
+        graph.operator("BROADCAST_TO", [value, common], [output], "BroadcastToOptions")
+    graph.inputs, graph.outputs = inputs, [*outputs, common]
+    compilation = nd.CompilationBuilder(nd.load_tflite(file.build()), [CpuDevice()]).finish()
+    caplog.clear()
+    with caplog.at_level(logging.INFO, "neurald"):
+        for length in (3, 9, 700, 2):
+            lengths = [tuple(length if each is None else each for each in shape) for shape in given]
+            arrays = [np.arange(np.prod(each), dtype=np.float32).reshape(each) for each in lengths]
+            *found, shape = compilation.run(*arrays)
+            assert tuple(shape) == np.broadcast_shapes(*lengths)
+            for one, expected in zip(found, np.broadcast_arrays(*arrays), strict=True):
+                np.testing.assert_array_equal(one, expected)
+    assert caplog.text.count("operations for lengths") == 1
+    assert "operations as" not in caplog.text
+
+
+@sweep("build", [as_output, as_several, as_limit, as_divisor, as_index, as_moved, as_rounded, as_reduced])
 def test_lengths_are_numbers(build: Build, caplog: pytest.LogCaptureFixture) -> None:
     file = TfliteModel()
     graph = file.subgraph()

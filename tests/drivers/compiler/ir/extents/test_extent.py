@@ -413,3 +413,21 @@ def test_what_is_surely_a_multiple_needs_no_guard() -> None:
     assert all(is_multiple(each, 4) for each in (12, length * 8, length * 4 - 8))
     assert not any(is_multiple(each, 4) for each in (13, length, length * 4 + 1))
     assert not scope.guards
+
+
+def test_messages_have_lengths_as_sums_of_symbols() -> None:
+    scope = ExtentScope([8, 9])
+    rows, columns = scope.symbols
+    for extent, text in (
+        (rows, "n0"),
+        (rows * 2 + 1, "1 + 2 * n0"),
+        (rows * columns - 3, "-3 + n0 * n1"),
+        (-rows, "-n0"),
+        ((rows + 1) // 4 * columns, "((1 + n0) // 4) * n1"),
+        (rows % columns, "(n0 % n1)"),
+    ):
+        for message in (f"axis of {extent} elements", f"axis of {extent!r} elements"):
+            assert scope.readable(message) == f"axis of {text} elements"
+    assert scope.readable(f"length {ExtentScope([7, 5]).symbols[1]!r}") == "length n1"
+    assert scope.readable("%extent.00 and <extent 1*n7 of 0>") == "a length and a length"
+    assert scope.readable(ValueError("8 elements")) == "8 elements"
