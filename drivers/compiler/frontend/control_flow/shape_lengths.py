@@ -16,7 +16,6 @@ from neurald.drivers.compiler.ir.extents.extent import (
     is_multiple,
     is_one,
     is_zero,
-    same_length,
 )
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.hal.errors import BadData
@@ -88,7 +87,7 @@ class ShapeLengths:
             self._divide(values, shape[axis])
         return values
 
-    def settle(self, lengths: Sequence[Array], shape: Sequence[Any], declared: Sequence[int]) -> bool:
+    def settle(self, lengths: Sequence[Array], shape: Sequence[Any], declared: Sequence[Any]) -> bool:
         """Replaces lengths by needed ones, such as declared lengths; the program checks them.
 
         Args:
@@ -101,7 +100,7 @@ class ShapeLengths:
         """
         found = False
         for length, wanted in zip(shape, declared, strict=False):
-            if is_zero(wanted) or not isinstance(length, Extent) or same_length(length, wanted):
+            if not isinstance(length, Extent) or length is wanted or is_zero(wanted):
                 continue
             for values in lengths:
                 for at, each in np.ndenumerate(values):
@@ -145,7 +144,7 @@ class ShapeLengths:
         if not unknown or any(not isinstance(each, Extent) and each < 0 for each in given):
             return
         left: Any = total - sum(each for at, each in enumerate(given) if at != unknown[-1])
-        if not isinstance(left, Extent) or estimate(left) < MIN_LENGTH:
+        if not isinstance(left, Extent) or left.hint < MIN_LENGTH:
             raise BadData(f"parts of the lengths {given} are not {total} together")
         lengths[unknown[-1]] = self._symbols.own_symbol(left)
         self._symbols.require_zero(given[unknown[-1]] - left)

@@ -116,6 +116,7 @@ def lengths_of(call: Call, value: Callable[[int], Array | None]) -> Sequence[Arr
                 extents.add(index)
     if not extents:
         return None
+    results: Sequence[Any]
     if kind in _MOVING:
         if not extents.isdisjoint(_arguments(call)):
             return None
