@@ -5,10 +5,11 @@ rows that exist are then copied to the request's memory, if they fit.
 """
 
 import ctypes
+import math
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from neurald.drivers.cpu.native.instances.argument_binding import ArgumentBinding
 from neurald.drivers.cpu.native.native_model import NativeModel
@@ -23,7 +24,6 @@ from neurald.hal.execution.reusable import ReusableExecution
 from neurald.hal.lazy_numpy import Array, np
 from neurald.hal.memory.pool import Memory
 from neurald.hal.memory.private_memory import aligned_zeros
-from neurald.hal.model.elements import first_elements
 from neurald.hal.model.graph import Operand
 from neurald.hal.model.model import Model
 from neurald.hal.model.request import Request
@@ -31,6 +31,10 @@ from neurald.hal.sync.cancellation import Cancellation
 
 if TYPE_CHECKING:
     from neurald.hal.execution.reference_model import ReferenceModel
+
+#: The number of an output, its elements that exist, and whether these are few, so that a copy of
+#: them is returned instead of a view that keeps the memory of all.
+_Part: TypeAlias = tuple[int, tuple[slice, ...], bool]
 
 #: Number of requests whose buffers are kept.
 _REQUEST_CACHE_SIZE: Final = 8
@@ -154,25 +158,28 @@ class BoundedModel(CpuPreparedModel):
         executable = self.native.executable
         if variables or list(shapes) != [port.dimensions for port in executable.inputs]:
             return None
-        counts = len(executable.outputs) - len(executable.visible_outputs)
+        visible = len(executable.visible_outputs)
         nothing = [None] * len(executable.inputs), [None] * len(executable.outputs)
         function = self.native.array_function(ArgumentBinding(executable, *nothing), None)
         if function is None:
             return None
-        shapes_of = executable.output_shapes
-        latest: tuple[list[int], list[tuple[int, ...]]] | None = None
+        latest: tuple[list[int], list[_Part]] | None = None
+        item = np.ndarray.item
 
         def run(*arrays: Array) -> list[Array] | None:
             nonlocal latest
             results = function(*arrays)
             if results is None:
                 return None
-            found = [each.item() for each in results[-counts:]]
+            found = list(map(item, results[visible:]))
+            del results[visible:]
             # Another thread may replace it at any time.
             known = latest
             if known is None or known[0] != found:
-                latest = known = found, shapes_of(found)
-            return [first_elements(array, shape) for array, shape in zip(results, known[1], strict=False)]
+                latest = known = found, _parts(executable, found)
+            for output, rows, is_copied in known[1]:
+                results[output] = results[output][rows].copy() if is_copied else results[output][rows]
+            return results
 
         return run
 
@@ -186,6 +193,19 @@ class BoundedModel(CpuPreparedModel):
             self._requests.clear()
         self._requests[id(request)] = weakref.ref(request), bound
         return bound
+
+
+def _parts(executable: Executable, counts: Sequence[int]) -> "list[_Part]":
+    """Returns the parts of results that exist, of those that have fewer rows than they may."""
+    found: list[_Part] = []
+    shapes = executable.output_shapes(counts)
+    for number, (port, shape) in enumerate(zip(executable.visible_outputs, shapes, strict=True)):
+        whole = port.dimensions
+        if shape != whole:
+            # All dimensions before that of the rows have one element.
+            rows = tuple([slice(length) for length in shape])
+            found.append((number, rows, 2 * math.prod(shape) < math.prod(whole)))
+    return found
 
 
 class _BoundRequest:
