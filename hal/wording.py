@@ -46,6 +46,16 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
+def three_digits(value: float) -> str:
+    """Returns a number with three digits, or all before its point: `0.0123`, `1.23`, `1234`."""
+    return f"{value:.0f}" if abs(value) >= 999.5 else f"{value:.3g}"
+
+
+def milliseconds(seconds: float) -> str:
+    """Returns a time with its unit, such as `1.23 ms`."""
+    return f"{three_digits(seconds * 1e3)} ms"
+
+
 def inputs_and_outputs(inputs: int, outputs: int) -> str:
     """Returns both numbers, such as `2 inputs and 1 output`."""
     return f"{counted(inputs, 'input')} and {counted(outputs, 'output')}"

@@ -40,6 +40,7 @@ from neurald.hal.errors import MissedDeadlineTransient
 from neurald.hal.model.types import Priority
 from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
+from neurald.hal.wording import milliseconds
 
 #: An execution that takes longer only delays others of its own client.
 LONG_S: Final = 0.25
@@ -261,14 +262,14 @@ class AdmissionQueue:
             return
         expected_s = pace.expected_s
         pace.refused()
-        last = f"and one of this model takes up to {expected_s * 1e3:.3g} ms; it was not begun"
+        last = f"and one of this model takes up to {milliseconds(expected_s)}; it was not begun"
         if before_s:
             raise MissedDeadlineTransient(
-                f"other {self._what} take {before_s * 1e3:.3g} ms more, {max(0.0, left_s) * 1e3:.3g} ms are "
+                f"other {self._what} take {milliseconds(before_s)} more, {milliseconds(max(0.0, left_s))} are "
                 f"left, {last}"
             )
         raise MissedDeadlineTransient(
-            f"it waited for other {self._what} until {max(0.0, left_s) * 1e3:.3g} ms were left, {last}"
+            f"it waited for other {self._what} until {milliseconds(max(0.0, left_s))} were left, {last}"
         )
 
     def _leave(self, ticket: Ticket) -> None:

@@ -21,7 +21,7 @@ from neurald.hal.model.model import Model
 from neurald.hal.model.numbering import operand_number, positions_by_number
 from neurald.hal.model.types import OperandType, byte_size
 from neurald.hal.records import replace
-from neurald.hal.wording import counted
+from neurald.hal.wording import counted, milliseconds
 from neurald.runtime.explain.graph_description import describe_graphs
 from neurald.runtime.explain.graph_records import GraphDescription, KernelDescription
 from neurald.runtime.explain.records import (
@@ -144,7 +144,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
 
     def predictions(self) -> str:
         """Formats what was predicted for the plan and for others."""
-        return ", ".join(f"{name} {seconds * 1e3:.3g} ms" for name, seconds in self.predicted_s.items())
+        return ", ".join(f"{name} {milliseconds(seconds)}" for name, seconds in self.predicted_s.items())
 
     def __str__(self) -> str:
         return self.text()
@@ -253,7 +253,7 @@ def compare(before: Explanation, after: Explanation, rules: str) -> Explanation:
     note = f"what if {rules}: {counted(len(changes), 'operation')} would move"
     if plan_s is not None and before_s is not None:
         note += (
-            f", and the plan is predicted to take {plan_s * 1e3:.3g} ms instead of {before_s * 1e3:.3g} ms"
+            f", and the plan is predicted to take {milliseconds(plan_s)} instead of {milliseconds(before_s)}"
         )
     return replace(after, changes=changes, predicted_before_s=before_s, notes=(note,))
 

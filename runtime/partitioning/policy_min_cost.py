@@ -26,6 +26,7 @@ from neurald.hal.model.graph import Operation, Subgraph
 from neurald.hal.model.model import Model
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Preference
+from neurald.hal.wording import milliseconds, three_digits
 from neurald.runtime.costs.estimate import DeviceCosts, OperationCost, device_costs
 from neurald.runtime.costs.graph_arrays import GraphArrays
 from neurald.runtime.costs.graph_work import GraphWork, OperationCosts
@@ -370,8 +371,8 @@ class _CostChooser:
         if figure >= _UNLISTED_S:
             return "no figure for its type"
         if self._is_energy:
-            return f"{figure * 1e3:.3g} mJ relative"
-        return f"{figure * 1e3:.3g} ms ({cost.source.value})"
+            return f"{three_digits(figure * 1e3)} mJ relative"
+        return f"{milliseconds(figure)} ({cost.source.value})"
 
     def _groups(self, number: int, known: dict[int, tuple[Group, ...]]) -> tuple[Group, ...]:
         """Returns the groups of a graph; the recursion is as deep as control flow is nested."""

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import neurald as nd
+from neurald.hal.wording import three_digits
 from neurald.runtime.costs.store import costs_of
 from neurald.runtime.costs.table import DeviceLink, pair_link
 
@@ -89,7 +90,7 @@ def _link_texts(link: Mapping[str, Any]) -> tuple[str, str, str]:
     speed = link["bytes_per_s"]
     return (
         _time(link["latency_s"]),
-        "nothing is copied" if speed is None else f"{speed / 1e9:.3g} GB/s",
+        "nothing is copied" if speed is None else f"{three_digits(speed / 1e9)} GB/s",
         "shared" if link["shares_memory"] else "copied",
     )
 
@@ -97,9 +98,9 @@ def _link_texts(link: Mapping[str, Any]) -> tuple[str, str, str]:
 def _time(seconds: float) -> str:
     for unit, factor in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
         if seconds * factor >= 1:
-            return f"{seconds * factor:.3g} {unit}"
-    return f"{seconds * 1e9:.3g} ns"
+            return f"{three_digits(seconds * factor)} {unit}"
+    return f"{three_digits(seconds * 1e9)} ns"
 
 
 def _work(work: float) -> str:
-    return f"{work / 1e6:.2g} M" if work >= 1e6 else f"{work / 1e3:.3g} k"
+    return f"{three_digits(work / 1e6)} M" if work >= 1e6 else f"{three_digits(work / 1e3)} k"

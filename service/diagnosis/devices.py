@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 import neurald as nd
+from neurald.hal.wording import milliseconds, three_digits
 from neurald.runtime.devices.daemons import connection_to
 from neurald.runtime.devices.extensions import conflicts
 from neurald.runtime.devices.measuring import failures, measure_new
@@ -91,7 +92,9 @@ def _computes(device: nd.Device) -> Finding:
                     severity=Severity.PROBLEM,
                     advice="do not use the device; `neurald conformance` finds out which operations are wrong",
                 )
-            done.append(f"{trial.name} right, prepared in {prepare_s:.2g} s, run in {execute_s * 1e3:.2g} ms")
+            done.append(
+                f"{trial.name} right, prepared in {three_digits(prepare_s)} s, run in {milliseconds(execute_s)}"
+            )
     except nd.Error as error:
         return Finding(
             subject=subject,

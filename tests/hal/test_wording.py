@@ -6,9 +6,11 @@ from neurald.hal.wording import (
     described,
     inputs_and_outputs,
     listed,
+    milliseconds,
     output_clause,
     printable,
     text_of,
+    three_digits,
 )
 
 
@@ -23,6 +25,13 @@ def test_both_numbers_agree_with_their_nouns() -> None:
 def test_lists_have_another_word_before_the_last_one() -> None:
     assert [listed(words) for words in (["a"], ["a", "b"], ["a", "b", "c"])] == ["a", "a and b", "a, b and c"]
     assert listed(["a", "b"], "or") == "a or b"
+
+
+def test_numbers_are_shown_without_exponents() -> None:
+    values = (0.01234, 1.0, 12.34, 999.4, 999.6, 1234.5, 2e6, -1500.0)
+    shown = ["0.0123", "1", "12.3", "999", "1000", "1234", "2000000", "-1500"]
+    assert [three_digits(each) for each in values] == shown
+    assert [milliseconds(each) for each in (0.00123, 1.5)] == ["1.23 ms", "1500 ms"]
 
 
 def test_the_output_of_a_process_ends_a_sentence() -> None:

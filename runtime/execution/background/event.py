@@ -20,7 +20,7 @@ from neurald.hal.process.threads.reused_threads import REUSED_THREADS
 from neurald.hal.sync.deadline import NEVER_S
 from neurald.hal.sync.fence import Fence
 from neurald.hal.unpicklable import Unpicklable
-from neurald.hal.wording import described
+from neurald.hal.wording import described, three_digits
 
 #: Is held while an event creates its fence.
 _creating_fence = forkable_lock()
@@ -250,7 +250,7 @@ class Event(Unpicklable):
         started = time.monotonic()
         if not self._await(waiting_time(timeout)):
             raise MissedDeadlineTransient(
-                f"the execution is still running after {time.monotonic() - started:.3g} s"
+                f"the execution is still running after {three_digits(time.monotonic() - started)} s"
             )
         if self._error is not None:
             # Drops the frames of earlier waits, which would accumulate.

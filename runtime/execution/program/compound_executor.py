@@ -14,6 +14,7 @@ from neurald.hal.model.request import Argument, Request
 from neurald.hal.model.types import Dimensions, OperandType, byte_size, value_size
 from neurald.hal.records import replace
 from neurald.hal.validation.shape_inference import bind_operations, infer_shapes
+from neurald.hal.wording import milliseconds
 from neurald.runtime.execution.measurement.step_overhead import StepOverhead
 from neurald.runtime.execution.measurement.step_pace import StepPace
 from neurald.runtime.execution.program.loop_interpreter import Loops, condition_holds
@@ -157,8 +158,8 @@ class _Run:
             raise Cancelled(f"the execution was cancelled {where}")
         if deadline_s is not None and now_s < deadline_s:
             problem = (
-                f"the deadline cannot be met: {(deadline_s - now_s) * 1e3:.3g} ms are left {where}, and "
-                f"{needed_s * 1e3:.3g} ms are needed at least"
+                f"the deadline cannot be met: {milliseconds(deadline_s - now_s)} are left {where}, and "
+                f"{milliseconds(needed_s)} are needed at least"
             )
         else:
             problem = f"the deadline passed {where}"

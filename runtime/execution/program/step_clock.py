@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from neurald.hal.device import ExecuteOptions, ExecutionResult, StepDuration, Timing
 from neurald.hal.model.request import Request
+from neurald.hal.wording import milliseconds
 from neurald.runtime.execution.program.step_runner import Runner
 from neurald.runtime.plan.plan import ExecutionStep
 
@@ -94,7 +95,7 @@ class StepClock:
         if not ran:
             return None
         _, number, step = max(ran, key=lambda each: each[0])
-        return f"step {number} on {step.device.name}, with {self._records[id(step)].called_ns / 1e6:.3g} ms,"
+        return f"step {number} on {step.device.name}, with {milliseconds(self._records[id(step)].called_ns / 1e9)},"
 
     def report(self) -> str:
         """Formats the time of each step so far for messages, slowest first."""
@@ -106,7 +107,7 @@ class StepClock:
             ),
             reverse=True,
         )
-        shown = ", ".join(f"step {number} on {name} {ns / 1e6:.3g} ms" for ns, number, name in taken)
+        shown = ", ".join(f"step {number} on {name} {milliseconds(ns / 1e9)}" for ns, number, name in taken)
         return shown or "no step has run"
 
 

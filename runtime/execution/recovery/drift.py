@@ -23,6 +23,7 @@ from typing import Final
 
 from neurald.hal.model.model import Model
 from neurald.hal.model.types import value_size
+from neurald.hal.wording import milliseconds
 from neurald.runtime.costs.slowness import set_slowness
 from neurald.runtime.execution.medians import low_median, median
 from neurald.runtime.model.branches import is_control_flow
@@ -125,7 +126,7 @@ class DriftWatch:
         if slow_s <= _SLOW * self._usual_s:
             return False
         self.is_slow = True
-        self.reason = f"it has become slow: {slow_s * 1e3:.3g} ms instead of {self._usual_s * 1e3:.3g} ms"
+        self.reason = f"it has become slow: {milliseconds(slow_s)} instead of {milliseconds(self._usual_s)}"
         set_slowness(self._device, slow_s / self._usual_s)
         return True
 

@@ -19,7 +19,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from neurald.hal.wording import counted, listed
+from neurald.hal.wording import counted, listed, milliseconds
 from neurald.runtime.execution.medians import median
 
 #: The number of the plan; rivals have those after it.
@@ -173,7 +173,7 @@ class Comparison:
             if number in self._first or expected_s is None or expected_s <= (self._share + 1) * best_s:
                 continue
             self._left.remove(number)
-            self._untried.append(f"{_shown(expected_s)} predicted {self._places[number]}")
+            self._untried.append(f"{milliseconds(expected_s)} predicted {self._places[number]}")
 
     def _leave_out_costly(self) -> None:
         """Leaves out those whose runs have cost their share."""
@@ -205,13 +205,9 @@ class Comparison:
 
     def _times(self) -> str:
         times = [
-            f"{_shown(seconds)} {place}"
+            f"{milliseconds(seconds)} {place}"
             for number, place in enumerate(self._places)
             if (seconds := self.typical_s(number)) is not None
         ]
         runs = counted(sum(len(each) for each in self._runs), "run")
         return "; ".join([f"{listed(times)}, measured in {runs}", *self._untried])
-
-
-def _shown(seconds: float) -> str:
-    return f"{seconds * 1e3:.3g} ms"

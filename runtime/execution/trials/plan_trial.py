@@ -28,6 +28,7 @@ from neurald.hal.model.model import Model
 from neurald.hal.model.request import Request
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.sync.cancellation import Cancellation
+from neurald.hal.wording import three_digits
 from neurald.runtime.devices.driver_faults import convert_driver_faults
 from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.execution.lanes import lane
@@ -266,7 +267,7 @@ class PlanTrial:
             return False
         for number in waiting:
             self._key = ""
-            reason = f"{self._rivals[number].name} was not ready after {_MAX_PREPARE_S:.3g} s"
+            reason = f"{self._rivals[number].name} was not ready after {three_digits(_MAX_PREPARE_S)} s"
             self._comparison.drop(number, reason)
         return True
 

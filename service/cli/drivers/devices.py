@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from neurald.hal.wording import milliseconds, three_digits
 from neurald.service.cli.options.output import JsonOption
 
 if TYPE_CHECKING:
@@ -130,8 +131,8 @@ def _show(found: list[dict[str, Any]]) -> None:
             note(f"{device['name']}: {device['error']}")
         if found_link := device.get("link"):
             note(
-                f"{device['name']}: on another host, {found_link['latency_s'] * 1e3:.3g} ms and "
-                f"{found_link['bytes_per_s'] / 1e6:.3g} MB/s away"
+                f"{device['name']}: on another host, {milliseconds(found_link['latency_s'])} and "
+                f"{three_digits(found_link['bytes_per_s'] / 1e6)} MB/s away"
             )
         for weakness in _weaknesses(device.get("daemon")):
             note(f"{device['name']}: {weakness}")

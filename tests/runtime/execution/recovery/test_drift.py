@@ -94,7 +94,7 @@ def test_one_long_run_is_no_slowness_and_two_are_enough() -> None:
     assert not found.add(1.0)
     assert not found.add(5.0)
     assert found.add(2.0)
-    assert found.reason == "it has become slow: 2e+03 ms instead of 1e+03 ms"
+    assert found.reason == "it has become slow: 2000 ms instead of 1000 ms"
     found.is_back(1.0)
 
 
