@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 #: The number of an output, its elements that exist, and whether these are few, so that a copy of
 #: them is returned instead of a view that keeps the memory of all.
-_Part: TypeAlias = tuple[int, tuple[slice, ...], bool]
+_Part: TypeAlias = tuple[int, slice | tuple[slice, ...], bool]
 
 #: Number of requests whose buffers are kept.
 _REQUEST_CACHE_SIZE: Final = 8
@@ -199,12 +199,13 @@ def _parts(executable: Executable, counts: Sequence[int]) -> "list[_Part]":
     """Returns the parts of results that exist, of those that have fewer rows than they may."""
     found: list[_Part] = []
     shapes = executable.output_shapes(counts)
-    for number, (port, shape) in enumerate(zip(executable.visible_outputs, shapes, strict=True)):
-        whole = port.dimensions
+    for each in executable.bounded:
+        whole, shape = executable.visible_outputs[each.output].dimensions, shapes[each.output]
         if shape != whole:
-            # All dimensions before that of the rows have one element.
-            rows = tuple([slice(length) for length in shape])
-            found.append((number, rows, 2 * math.prod(shape) < math.prod(whole)))
+            # All dimensions before that of the rows have one element. One slice takes less time.
+            rows, before = slice(shape[each.dimension]), (slice(None),) * each.dimension
+            is_few = 2 * math.prod(shape) < math.prod(whole)
+            found.append((each.output, (*before, rows) if before else rows, is_few))
     return found
 
 

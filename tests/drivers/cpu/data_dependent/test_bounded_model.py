@@ -62,6 +62,19 @@ def test_outputs_have_the_rows_that_exist(compilation: nd.Compilation) -> None:
         np.testing.assert_array_equal(values[numbers], source)
 
 
+def test_few_rows_do_not_keep_the_memory_of_all(compilation: nd.Compilation) -> None:
+    source = np.arange(COUNT, dtype=np.int32)
+    for count in (COUNT, COUNT - 1, 3, COUNT, 1):
+        given = np.minimum(source, count - 1)
+        for _ in range(5):
+            values, numbers = compilation.run(given)
+            np.testing.assert_array_equal(values, source[:count])
+            np.testing.assert_array_equal(numbers, given)
+            assert values.flags.c_contiguous
+            whole = values if values.base is None else values.base
+            assert whole.nbytes <= 2 * values.nbytes
+
+
 @pytest.mark.parametrize("room", [COUNT, 7, 4])
 def test_repeated_executions_may_have_other_rows(compilation: nd.Compilation, room: int) -> None:
     source, values, numbers = (np.zeros(length, np.int32) for length in (COUNT, room, COUNT))
