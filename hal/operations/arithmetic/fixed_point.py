@@ -144,6 +144,8 @@ class Rounding(Enum):
     TWICE_UP = 3
     #: Rounds once to nearest, ties upwards.
     ONCE = 1
+    #: Like ONCE, with ties away from zero.
+    ONCE_AWAY = 4
     #: Like ONCE, with the multiplier rounded to its upper 16 bits.
     SHORT = 2
 
@@ -212,8 +214,10 @@ class Requantization:
         self._unsigned = np.dtype(f"u{dtype.itemsize}")
         # Values below zero would round differently, unless all of them are clamped.
         self._by_sign = rounding is Rounding.TWICE and low < zero_point
+        self._is_away = rounding is Rounding.ONCE_AWAY
         half_units = np.where(rounding.is_twice & (exponents < 0), np.ldexp(0.5, exponents), 0.0)
-        offsets = np.full(channels, 0.5 + zero_point - low) + (0.0 if self._by_sign else half_units)
+        first = 0.0 if self._is_away else 0.5
+        offsets = np.full(channels, first + zero_point - low) + (0.0 if self._by_sign else half_units)
         scales = np.ldexp(mantissas.astype(np.float64), exponents - 31)
         # Rows of parameters: bias, scale, half of the second rounding, offset.
         self._rows = np.tile(np.stack((self._bias, scales, half_units, offsets)), max(1, _ROW // channels))
@@ -254,6 +258,9 @@ class Requantization:
         reals *= scale
         if self._by_sign:
             reals += np.copysign(half, reals)
+        elif self._is_away:
+            reals += np.copysign(0.5, reals)
+            np.trunc(reals, out=reals)
         reals += offset
         # Relative to `low` nothing is negative, so the cast is a floor.
         np.clip(reals, 0, self._high - self._low, out=reals)
@@ -267,6 +274,8 @@ class Requantization:
         factors = self._mantissas[where], self._exponents[where]
         if self._rounding.is_twice:
             products = multiply(values, *factors, ties_up=self._rounding is Rounding.TWICE_UP)
+        elif self._is_away:
+            products = np.copysign(1, values).astype(np.int64) * _multiply_once(np.abs(values), *factors)
         else:
             products = _multiply_once(values, *factors)
         products += self._zero_point

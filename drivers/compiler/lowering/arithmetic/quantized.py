@@ -6,7 +6,15 @@ import numpy as np
 
 from neurald.drivers.compiler.analysis.single_rounding import rounded_once
 from neurald.drivers.compiler.ir.builder import Builder, Unsupported
-from neurald.drivers.compiler.ir.expression import Expression, apply, clamp, constant, load
+from neurald.drivers.compiler.ir.expression import (
+    Expression,
+    apply,
+    clamp,
+    constant,
+    load,
+    maximum,
+    select,
+)
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.hal.model.graph import Operand
@@ -87,13 +95,16 @@ def requantized(
 ) -> Expression:
     """Computes an INT64 × mantissa × 2^(exponent - 31) with this rounding, as INT64.
 
-    Mantissa and exponent are INT32. `Rounding.ONCE` and `Rounding.SHORT` require a value below 2^47
-    and an exponent below 16; double rounding requires a value in int32's range.
+    Mantissa and exponent are INT32. Double rounding requires a value in int32's range, other
+    rounding a value below 2^47 and an exponent below 16.
     """
     if rounding is Rounding.TWICE:
         return fixed_point(value, mantissa, exponent)
     if rounding is Rounding.TWICE_UP:
         return apply(Op.FIXED_POINT_UP, value, mantissa, exponent, type=Scalar.INT64)
+    if rounding is Rounding.ONCE_AWAY:
+        magnitude = rounded_once(maximum(value, -value), mantissa, exponent)
+        return select(value < 0, -magnitude, magnitude)
     return rounded_once(value, mantissa, exponent)
 
 
@@ -119,7 +130,7 @@ class Requantizer:
         mantissas, exponents = quantize_multipliers(reals)
         if rounding is Rounding.SHORT:
             mantissas = short_mantissas(mantissas)
-        if rounding in (Rounding.ONCE, Rounding.SHORT) and exponents.max() > _MAX_EXPONENT_ONCE:
+        if not rounding.is_twice and exponents.max() > _MAX_EXPONENT_ONCE:
             raise Unsupported(
                 f"a requantisation multiplier of {reals.max():g} is too large for single rounding"
             )

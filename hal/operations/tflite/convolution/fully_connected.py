@@ -149,18 +149,15 @@ def _blockwise(call: Call, output: Array) -> None:
 
 
 def rounding(call: Call) -> Rounding:
-    """Returns the rounding of LiteRT's default kernels, which differ for 16-bit outputs.
-
-    Exact multipliers round ties upwards, while LiteRT rounds those below 0 away from 0. There are
-    such ties if the quotient of the scales is a fraction of a few bits.
-    """
+    """Returns the rounding of LiteRT's default kernels, which differ for 16-bit outputs."""
     filter_ = call.operand("filter")
     if filter_.type is _INT16:
         return Rounding.SHORT
     if call.scalar("rounds_twice"):
         return Rounding.TWICE
-    is_wide = call.operand("output").type is _INT16 and not has_exact_multiplier(call)
-    return Rounding.TWICE_UP if is_wide else Rounding.ONCE
+    if has_exact_multiplier(call):
+        return Rounding.ONCE_AWAY
+    return Rounding.TWICE_UP if call.operand("output").type is _INT16 else Rounding.ONCE
 
 
 def _reference(call: Call) -> tuple[Array, ...]:

@@ -264,6 +264,11 @@ def rounded_once(value: int, mantissa: int, exponent: int) -> int:
     return math.floor(Fraction(value * mantissa) * Fraction(2) ** (exponent - 31) + Fraction(1, 2))
 
 
+def rounded_once_away(value: int, mantissa: int, exponent: int) -> int:
+    """Computes the product, rounded to nearest, ties away from zero."""
+    return rounded_once(abs(value), mantissa, exponent) * (-1 if value < 0 else 1)
+
+
 def rounded_short(value: int, mantissa: int, exponent: int) -> int:
     """Computes the product with the upper half of the mantissa."""
     upper = (mantissa + (1 << 15)) >> 16 if mantissa < 0x7FFF_0000 else 0x7FFF
@@ -279,6 +284,7 @@ def rounded_twice_up(value: int, mantissa: int, exponent: int) -> int:
 
 ROUNDINGS = [
     (Rounding.ONCE, rounded_once),
+    (Rounding.ONCE_AWAY, rounded_once_away),
     (Rounding.SHORT, rounded_short),
     (Rounding.TWICE_UP, rounded_twice_up),
 ]
@@ -318,7 +324,11 @@ def test_other_roundings(
 
 
 @sweep("shift", [1, 8, 20, 30])
-def test_ties_of_a_single_rounding_go_upwards(shift: int) -> None:
+@sweep(
+    ("rounding", "expected"),
+    [(Rounding.ONCE, [-1, 0, 1, 2]), (Rounding.ONCE_AWAY, [-2, -1, 1, 2])],
+)
+def test_ties_of_a_single_rounding(shift: int, rounding: Rounding, expected: list[int]) -> None:
     sums = np.array([[-3], [-1], [1], [3]]) << (shift - 1)
     out = np.empty(sums.shape, np.int8)
     Requantization(
@@ -328,6 +338,6 @@ def test_ties_of_a_single_rounding_go_upwards(shift: int) -> None:
         low=-128,
         high=127,
         dtype=out.dtype,
-        rounding=Rounding.ONCE,
+        rounding=rounding,
     )(sums.astype(np.float64), out)
-    assert out[:, 0].tolist() == [-1, 0, 1, 2]
+    assert out[:, 0].tolist() == expected

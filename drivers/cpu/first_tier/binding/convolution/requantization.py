@@ -22,7 +22,9 @@ def requantization(multipliers: Array, rounding: Rounding = Rounding.TWICE) -> t
     addends, below_zero, shifts = parameters
     np.subtract(31, exponents, out=shifts)
     np.left_shift(1, shifts - 1, out=addends)
-    if rounding in (Rounding.ONCE, Rounding.SHORT):
+    if not rounding.is_twice:
+        if rounding is Rounding.ONCE_AWAY:
+            below_zero[...] = -1
         return (short_mantissas(mantissas) if rounding is Rounding.SHORT else mantissas), parameters
     # -1 for shifts to the right, else 0.
     is_right = exponents >> 63
