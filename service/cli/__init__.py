@@ -267,7 +267,7 @@ app.command(
 )(serve)
 app.command("up", cls=ServeCommand, help="The same as `neurald serve`.", hidden=True)(serve)
 app.command(help="Show what the service manager's drivers do, and why.", rich_help_panel=_MANAGER)(status)
-app.command(help="Show what drivers use of the machine, again and again.", rich_help_panel=_MANAGER)(top)
+app.command(help="Show what drivers use, and models, again and again.", rich_help_panel=_MANAGER)(top)
 app.command(
     help="Replace a driver's process without a gap, or end its quarantine.",
     short_help="Replace a driver's process, or end its quarantine.",

@@ -1,5 +1,6 @@
 """The command `neurald top`."""
 
+import contextlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from neurald.service.cli.options.manager import SystemOption
 if TYPE_CHECKING:
     from neurald.service.console.output import TableText
     from neurald.service.manager.snapshot import DriverSnapshot
+    from neurald.service.manager.state import ManagerStatus
     from neurald.service.telemetry.page_state import ModelState, PageState
 
 _MIB = 1 << 20
@@ -46,8 +48,9 @@ def top(
         str | None,
         typer.Option(
             metavar="HOST:PORT",
-            help="Also show the models and queues of the execution service whose live page, which "
-            "`neurald serve --web` serves, is at this address. The drivers are those of its host.",
+            help="Show the models and queues of the execution service whose live page, which "
+            "`neurald serve --web` serves, is at this address, and the drivers of its host. "
+            "[default: those of the service manager]",
         ),
     ] = None,
     auth_token_file: Annotated[
@@ -55,10 +58,11 @@ def top(
     ] = None,
     system: SystemOption = False,
 ) -> None:
-    """Shows what the drivers of the service manager use, again and again.
+    """Shows what the drivers of the service manager use, and its models, again and again.
 
-    The figures of a driver include the processes that compile for it. A window that is too narrow
-    shows the most important ones. Press q to leave.
+    The figures of a driver include the processes that compile for it; those of models need the
+    live page of `neurald serve --web`. A window that is too narrow shows the most important ones.
+    Press q to leave.
     """
     import msgspec
 
@@ -101,7 +105,36 @@ def _of_manager(*, system: bool) -> "Callable[[], PageState]":
     from neurald.service.telemetry.page_state import PageState
 
     meter = UsageMeter()
-    return lambda: PageState(models=(), drivers=tuple(driver_snapshots(manager_status(system=system), meter)))
+
+    def measure() -> PageState:
+        status = manager_status(system=system)
+        return PageState(models=_models_of(status), drivers=tuple(driver_snapshots(status, meter)))
+
+    return measure
+
+
+def _models_of(status: "ManagerStatus") -> "tuple[ModelState, ...]":
+    """Returns the models of a manager's service, with figures if its live page has them."""
+    from neurald.hal.errors import BadData, UnavailableDevice
+    from neurald.service.telemetry.page_state import ModelState, read_page_state
+
+    if status.service is None:
+        return ()
+    page = status.service.addresses.get("web")
+    if page is not None:
+        # It may want a token, which only `--auth-token-file` names.
+        with contextlib.suppress(BadData, UnavailableDevice):
+            return read_page_state(page).models
+    return tuple(
+        ModelState(
+            name=each.name,
+            version=each.version,
+            is_ready=each.is_ready,
+            reason=each.reason,
+            devices=each.devices,
+        )
+        for each in status.service.models
+    )
 
 
 def _of_page(address: str, token_file: Path | None) -> "Callable[[], PageState]":

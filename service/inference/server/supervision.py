@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -18,7 +18,7 @@ from neurald.hal.process.autostart import AUTOSTART_VARIABLE
 from neurald.hal.process.orphans import ORPHANS
 from neurald.hal.process.own_program import own_program
 from neurald.hal.records import DECODE_ERRORS
-from neurald.hal.wording import counted
+from neurald.hal.wording import counted, listed
 from neurald.service.inference.server.front_end_report import FrontEndReport
 from neurald.service.inference.server.settings import ServiceSettings
 from neurald.service.logs.setup import notice
@@ -180,9 +180,14 @@ class SupervisedFrontEnd:
         self._choices = report.choices or self._choices
         self._status = report.status or self._status
         if self._status.is_ready and not self._was_ready:
-            places = " and ".join(
-                f"{protocol.upper()} at {address}" for protocol, address in self._status.addresses.items()
-            )
             served = sum(each.is_ready for each in self._status.models)
-            notice(f"serving {counted(served, 'model')} over {places}")
+            notice(f"serving {counted(served, 'model')}{_places(self._status.addresses)}")
         self._was_ready = self._status.is_ready
+
+
+def _places(addresses: Mapping[str, str]) -> str:
+    """Returns the end of a sentence about where a service listens, by protocol."""
+    others = {protocol: address for protocol, address in addresses.items() if protocol != "web"}
+    places = [f"{protocol.upper()} at {address}" for protocol, address in others.items()]
+    page = [f"the live page is http://{addresses['web']}"] if "web" in addresses else []
+    return "; ".join([f" over {listed(places)}" if places else "", *page])

@@ -5,8 +5,17 @@ import os
 import pytest
 from support.daemon.command_line import invoke, invoke_json
 
+from neurald.hal.errors import UnavailableDevice
 from neurald.service.manager import control
-from neurald.service.manager.state import DriverState, DriverStatus, ManagerStatus
+from neurald.service.manager.state import (
+    DriverState,
+    DriverStatus,
+    ManagerStatus,
+    ModelStatus,
+    ServiceStatus,
+)
+from neurald.service.telemetry import page_state
+from neurald.service.telemetry.page_state import ModelState, PageState
 
 
 def driver(name: str, process: int | None, state: DriverState, reason: str = "") -> DriverStatus:
@@ -68,6 +77,32 @@ def test_json() -> None:
     gpu, npu = invoke_json("top")
     assert (gpu["driver"], gpu["sessions"], gpu["deaths"], gpu["processes"] >= 1) == ("gpu", 2, 1, True)
     assert (npu["cores"], npu["memory_bytes"], npu["reason"]) == (None, None, "it died of\x1b[31m")
+
+
+@pytest.mark.parametrize("page", [None, "wants a token", "answers"])
+def test_models_of_the_manager(page: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are shown without `--web`, with figures if there is a live page that answers."""
+    model = ModelStatus(name="digits", version="2", is_ready=True, devices=("cpu", "gpu", "cpu"))
+    service = ServiceStatus(
+        process=1, addresses={} if page is None else {"web": "127.0.0.1:5"}, models=(model,)
+    )
+    status = ManagerStatus(process=1, directory="/run", drivers=(), service=service)
+    monkeypatch.setattr(control, "manager_status", lambda *, system=False: status)
+
+    def read(address: str, token: str = "") -> PageState:
+        assert (address, token) == ("127.0.0.1:5", "")
+        if page == "wants a token":
+            raise UnavailableDevice("the answer has status 401")
+        known = ModelState(name="digits", version="2", is_ready=True, requests=7, devices=("cpu", "gpu"))
+        return PageState(models=(known,), drivers=())
+
+    monkeypatch.setattr(page_state, "read_page_state", read)
+    result = invoke("top")
+    assert result.exit_code == 0, result.stderr
+    title, _, digits = result.stdout.splitlines()[:3]
+    assert title.split()[:5] == ["model", "state", "wait", "run", "done"]
+    assert digits.split()[:6] == ["digits", "2", "READY", "-", "-", "7" if page == "answers" else "-"]
+    assert digits.endswith("cpu, gpu")
 
 
 def test_without_a_manager(monkeypatch: pytest.MonkeyPatch, tmp_path: os.PathLike[str]) -> None:

@@ -136,3 +136,18 @@ def test_why_a_front_end_cannot_start_is_said(monkeypatch: pytest.MonkeyPatch) -
             await front_end.start()
 
     asyncio.run(check())
+
+
+@pytest.mark.parametrize(
+    ("addresses", "end"),
+    [
+        ({"http": "127.0.0.1:1", "grpc": "127.0.0.1:2"}, " over HTTP at 127.0.0.1:1 and GRPC at 127.0.0.1:2"),
+        (
+            {"http": "127.0.0.1:1", "web": "127.0.0.1:3"},
+            " over HTTP at 127.0.0.1:1; the live page is http://127.0.0.1:3",
+        ),
+        ({"web": "127.0.0.1:3"}, "; the live page is http://127.0.0.1:3"),
+    ],
+)
+def test_where_a_service_listens_is_said(addresses: dict[str, str], end: str) -> None:
+    assert supervision._places(addresses) == end
