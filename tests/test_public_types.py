@@ -1,5 +1,8 @@
 """Type checkers accept programs that use every public call, and find misspelled names."""
 
+import dataclasses
+import enum
+import inspect
 import json
 import re
 import shutil
@@ -18,6 +21,9 @@ ROOT = Path(__file__).resolve().parents[1]
 PROGRAM = ROOT / "tests" / "support" / "public_calls.py"
 LITERT_PROGRAM = PROGRAM.with_name("litert_calls.py")
 _PACKAGE = "pyright@1.1.414"
+_NAMED = inspect.Parameter.KEYWORD_ONLY
+#: Names of `neurald.litert`'s classes that LiteRT does not have, and only neurald calls.
+_OWN = {"array", "call", "entry_point", "number", "store"}
 
 
 def test_the_program_uses_every_public_name() -> None:
@@ -28,6 +34,29 @@ def test_the_program_uses_every_public_name() -> None:
 def test_the_program_of_litert_uses_every_public_name() -> None:
     used = re.findall(r"\blitert\.(\w+)", LITERT_PROGRAM.read_text().split('"""', 2)[2])
     assert set(used) == set(litert.__all__)
+
+
+def test_the_program_uses_every_argument_of_public_functions() -> None:
+    used = PROGRAM.read_text()
+    for name, function in ((name, getattr(nd, name)) for name in dir(nd) if not name.startswith("_")):
+        if inspect.isfunction(function):
+            optional = [
+                each for each in inspect.signature(function).parameters.values() if each.kind is _NAMED
+            ]
+            unused = [each.name for each in optional if not re.search(rf"\b{each.name}=", used)]
+            assert not unused, name
+
+
+def test_the_program_of_litert_uses_every_public_call() -> None:
+    used = LITERT_PROGRAM.read_text()
+    for name, kind in ((name, getattr(litert, name)) for name in litert.__all__):
+        if not inspect.isclass(kind) or issubclass(kind, enum.Enum):
+            continue
+        members = {each for each in dir(kind) if not each.startswith("_")}
+        if dataclasses.is_dataclass(kind):
+            members.update(each.name for each in dataclasses.fields(kind) if not each.name.startswith("_"))
+        lacking = [each for each in members - _OWN if not re.search(rf"\.{each}\b|\b{each}=", used)]
+        assert not lacking, name
 
 
 @pytest.fixture(scope="module")

@@ -28,6 +28,7 @@ def interpreter() -> None:
     assert_type(found.get_tensor_details(0), list[dict[str, Any]])
     assert_type(found.get_signature_list(), dict[str, dict[str, list[str]]])
     assert_type(found.num_subgraphs(), int)
+    assert_type(found.experimental_compress_quantization_zero_points, bool)
     runner: litert.SignatureRunner = found.get_signature_runner("serving_default")
     assert_type(runner(x=np.zeros(3)), dict[str, Array])
     assert_type(runner.get_input_details(), dict[str, dict[str, Any]])
@@ -50,11 +51,28 @@ def custom_operators() -> litert.Interpreter:
 
 
 def compiled_model() -> None:
-    environment = litert.Environment.create(options=litert.EnvironmentOptions(runtime_path=""))
+    paths = litert.EnvironmentOptions(
+        runtime_path="", compiler_plugin_path="plugins", dispatch_library_path="libraries"
+    )
+    environment = litert.Environment.create(options=paths)
+    print(environment.options, environment.capsule)
     options = litert.Options(
         hardware_accelerators=litert.HardwareAccelerator.CPU | litert.HardwareAccelerator.GPU,
-        cpu_options=litert.CpuOptions(num_threads=2, kernel_mode=litert.CpuKernelMode.BUILTIN),
-        gpu_options=litert.GpuOptions(enforce_f32=True),
+        cpu_options=litert.CpuOptions(
+            num_threads=2,
+            kernel_mode=litert.CpuKernelMode.BUILTIN,
+            enable_ynnpack=True,
+            xnnpack_flags=1,
+            xnnpack_weight_cache_path="weights",
+        ),
+        gpu_options=litert.GpuOptions(
+            enforce_f32=True,
+            constant_tensor_sharing=True,
+            infinite_float_capping=True,
+            benchmark_mode=True,
+            allow_src_quantized_fc_conv_ops=True,
+            hint_waiting_for_completion=True,
+        ),
         qualcomm_options=qualcomm(),
         intel_openvino_options=intel(),
     )
@@ -69,11 +87,39 @@ def compiled_model() -> None:
         model.resize_input_tensor_by_name("add", "x", [4])
         assert_type(model.is_fully_accelerated(), bool)
         assert_type(model.get_signature_index("add"), int)
+        assert_type(model.get_num_signatures(), int)
+        assert_type(model.get_signature_list(), dict[str, dict[str, list[str]]])
+        assert_type(model.get_signature_by_index(0), dict[str, Any])
+        assert_type(model.get_input_tensor_details("add"), dict[str, Any])
+        assert_type(model.get_output_tensor_details("add"), dict[str, Any])
+        assert_type(model.get_input_buffer_requirements(0, signature_index=0), dict[str, Any])
+        assert_type(model.get_output_buffer_requirements(0, signature_index=0), dict[str, Any])
+        assert_type(model.create_input_buffer_by_name("add", "x"), litert.TensorBuffer)
+        assert_type(model.create_output_buffer_by_name("add", "y"), litert.TensorBuffer)
+        print(model.environment, inputs[0].get_tensor_details(), inputs[0].capsule)
+    default = litert.Options.create()
+    print(default.cpu_options, default.gpu_options, default.qualcomm_options)
+    print(default.intel_openvino_options, default.hardware_accelerators)
+    litert.CompiledModel.from_buffer(b"TFL3", hardware_accel=litert.HardwareAccelerator.CPU).close()
+    environment.close()
     litert.TensorBuffer.create_from_host_memory(np.zeros(3, np.float32)).destroy()
 
 
 def qualcomm() -> litert.QualcommOptions:
+    kind = litert.QualcommOptions
+    print(kind.LOG_LEVEL, kind.HTP_PERFORMANCE_MODE, kind.DSP_PERFORMANCE_MODE, kind.PROFILING)
+    print(kind.OPTIMIZATION_LEVEL, kind.GRAPH_PRIORITY, kind.BACKEND, kind.GRAPH_IO_TENSOR_MEM_TYPE)
     return litert.QualcommOptions(
+        use_int64_bias_as_int32=True,
+        enable_weight_sharing=True,
+        use_conv_hmx=True,
+        use_fold_relu=True,
+        dump_tensor_ids=[1],
+        ir_json_dir="graphs",
+        dlc_dir="containers",
+        saver_output_dir="calls",
+        vtcm_size=1,
+        num_hvx_threads=1,
         log_level=litert.QualcommLogLevel(0),
         htp_performance_mode=litert.QualcommHtpPerformanceMode(0),
         dsp_performance_mode=litert.QualcommDspPerformanceMode(0),
@@ -86,7 +132,11 @@ def qualcomm() -> litert.QualcommOptions:
 
 
 def intel() -> litert.IntelOpenVinoOptions:
+    kind = litert.IntelOpenVinoOptions
+    print(kind.GRAPH_BACKEND, kind.PERFORMANCE_MODE)
     return litert.IntelOpenVinoOptions(
+        configs_map={"NUM_STREAMS": "1"},
+        enable_weight_sharing=True,
         graph_backend=litert.IntelOpenVinoGraphBackend.NPU,
         performance_mode=litert.IntelOpenVinoPerformanceMode.LATENCY,
     )

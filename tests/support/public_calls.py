@@ -116,11 +116,21 @@ def execution(compiled: nd.Compilation) -> None:
 
 def function() -> None:
     with nd.compile(
-        "model.tflite", device=["opencl", "cpu"], threads=2, keep=["layer"], convert=True
+        "model.tflite",
+        device=["opencl", "cpu"],
+        threads=2,
+        startup=nd.Startup.OPTIMIZED,
+        signature="serving_default",
+        shapes={"x": (2,)},
+        keep=["layer"],
+        convert=True,
+        receipts=True,
     ) as call:
         compiled: nd.CompiledFunction = call
         infos: tuple[nd.TensorInfo, ...] = compiled.inputs_info
         print([(each.name, each.shape, each.dtype, each.scale, each.zero_point) for each in infos])
+        print([(each.scales, each.quantized_dimension) for each in compiled.outputs_info])
+        assert_type(compiled.compilation, nd.Compilation)
         listed: list[Array] = compiled(np.zeros(2))
         named: dict[str, Array] = compiled({"x": np.zeros(2)})
         by_name: dict[str, Array] = compiled(x=np.zeros(2))
@@ -144,9 +154,28 @@ async def asynchronous(compiled: nd.CompiledFunction) -> Array:
 
 
 def files_and_services() -> None:
-    nd.save_plan("model.tflite", "model.plan", devices(), 2)
-    planned: nd.Compilation = nd.load_plan("model.plan", devices(), trust=Path("key.pub"), sample=0.01)
-    nd.warm(model(), devices(), inputs=[np.zeros(2)])
+    nd.save_plan(
+        "model.tflite",
+        "model.plan",
+        devices(),
+        2,
+        signature="serving_default",
+        preference=nd.Preference.LOW_POWER,
+        priority=nd.Priority.LOW,
+    )
+    planned: nd.Compilation = nd.load_plan(
+        "model.plan", devices(), trust=Path("key.pub"), startup=nd.Startup.INSTANT, sample=0.01
+    )
+    nd.warm(
+        model(),
+        devices(),
+        preference=nd.Preference.LOW_POWER,
+        priority=nd.Priority.LOW,
+        attributes=[("com.example", 1, b"value")],
+        directory=Path("cache"),
+        token=bytes(32),
+        inputs=[np.zeros(2)],
+    )
     service: nd.Service = nd.connect_service(["/run/first.sock", "/run/second.sock"])
     served: nd.ServedModel = service.model("digits", 1)
     print(served.run([np.zeros(2)], timeout=1.0), served.last_receipt, served.inputs_info)
@@ -154,7 +183,7 @@ def files_and_services() -> None:
     assert_type(served(x=np.zeros(2)), dict[str, Array])
     assert_type(served({"x": np.zeros(2)}), dict[str, Array])
     served.close()
-    with nd.trace("trace.json") as trace:
+    with nd.trace("trace.json", trace_id="0" * 31 + "1", exporter=None) as trace:
         recorded: nd.Trace = trace
         planned.run(np.zeros(2))
     text: str = nd.metrics()
