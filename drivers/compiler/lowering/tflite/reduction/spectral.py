@@ -57,7 +57,7 @@ def _lower(call: Call, builder: Builder) -> tuple[Value, ...]:
     def pair(row: Expression, index: Expression, part: Expression) -> Expression:
         # Elements that are their own mirror images are real. Sums would leave a tiny number of any
         # sign, from which a phase of -π or of π would follow.
-        is_real = part.equals(1) & (index % max(1, columns // 2)).equals(0)
+        is_real = part.equals(1) & (index.equals(0) | index.equals(columns // 2))
         if rows > 1:
             is_real = is_real & (row % (rows // 2)).equals(0)
         return select(is_real, constant(-0.0, Scalar.FLOAT32), load(row_transforms, (row, part, index)))
