@@ -51,6 +51,16 @@ def three_digits(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 999.5 else f"{value:.3g}"
 
 
+def sized(size_bytes: int) -> str:
+    """Returns a number of bytes with its unit, a power of 1,000: `640 B`, `24.1 KB`, `2.15 GB`."""
+    unit, value = "B", float(size_bytes)
+    for larger in ("KB", "MB", "GB"):
+        if value < 999.5:
+            break
+        unit, value = larger, value / 1000
+    return f"{three_digits(value)} {unit}"
+
+
 def milliseconds(seconds: float) -> str:
     """Returns a time with its unit, such as `1.23 ms`."""
     return f"{three_digits(seconds * 1e3)} ms"

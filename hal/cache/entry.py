@@ -47,6 +47,7 @@ from neurald.hal.memory.pool import HostMemory, Memory
 from neurald.hal.model.model import Model
 from neurald.hal.model.types import byte_size
 from neurald.hal.records import DECODE_ERRORS, replace
+from neurald.hal.wording import sized
 
 FORMAT = 5
 HEAD = "head"
@@ -83,7 +84,7 @@ class Origin(Struct, frozen=True, kw_only=True):
 def describe(model: Model) -> str:
     """Returns a short description of a model.
 
-    For example `64 operations (36 CONV_2D, 17 DEPTHWISE_CONV_2D, …), 4.0 MB of constants`.
+    For example `64 operations (36 CONV_2D, 17 DEPTHWISE_CONV_2D, …), 4.03 MB of constants`.
     """
     graphs = (model.main, *model.referenced)
     counts = Counter(operation.type.name for graph in graphs for operation in graph.operations)
@@ -97,7 +98,7 @@ def describe(model: Model) -> str:
         if operand.lifetime.is_constant
     )
     total = counts.total()
-    return f"{total} operation{'s' if total != 1 else ''} ({listed}), {size / 1e6:.1f} MB of constants"
+    return f"{total} operation{'s' if total != 1 else ''} ({listed}), {sized(size)} of constants"
 
 
 class Manifest(Struct, frozen=True, kw_only=True):

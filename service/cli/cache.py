@@ -256,15 +256,17 @@ def _entries(count: int) -> str:
 
 
 def _summary(found: "Cache", entries: "list[EntryStatus]") -> str:
+    from neurald.hal.wording import sized
     from neurald.service.console.output import printable
 
     return (
-        f"{_entries(len(entries))}, {_total(entries) / _MB:.1f} MB of {found.limit_bytes / _MB:.0f} MB, "
+        f"{_entries(len(entries))}, {sized(_total(entries))} of {sized(found.limit_bytes)}, "
         f"in {printable(str(found.path))}"
     )
 
 
 def _write(found: "Cache", entries: "list[EntryStatus]", json: bool) -> None:
+    from neurald.hal.wording import sized
     from neurald.service.console.output import write_json, write_line, write_table
 
     ordered = sorted(entries, key=lambda entry: -entry.last_use_s)
@@ -279,13 +281,13 @@ def _write(found: "Cache", entries: "list[EntryStatus]", json: bool) -> None:
         write_json(document)
         return
     # Nearly all are sound, so why others are not is below the table, where there is room for it.
-    columns = ["key", "device", "model", "MB", "compile ms", "last use"]
+    columns = ["key", "device", "model", "size", "compile ms", "last use"]
     rows = [
         [
             entry["key"][:_KEY_SHOWN],
             entry["device"] or "-",
             ", ".join(filter(None, (entry["damage"] and "damaged", entry["model"]))) or "-",
-            f"{entry['size_bytes'] / _MB:.2f}",
+            sized(entry["size_bytes"]),
             "-" if entry["compile_ms"] is None else f"{entry['compile_ms']:.1f}",
             # An age needs one line of a narrow terminal; --json has the full timestamp.
             _age(time.time() - used_s),

@@ -12,12 +12,12 @@ from neurald.hal.errors import BadState
 from neurald.hal.process.files.private_directory import open_private
 from neurald.hal.process.files.runtime_directory import machine_directory, machine_user, runtime_directory
 from neurald.hal.process.files.user_directories import cache_directory
+from neurald.hal.wording import sized
 from neurald.service.diagnosis.finding import Finding, Severity
 from neurald.service.sandbox.writable_paths import require_protected
 
-_MIB: Final = 1 << 20
 #: A disk with less free space fills up soon.
-_LITTLE_SPACE_BYTES: Final = 256 * _MIB
+_LITTLE_SPACE_BYTES: Final = 256 << 20
 
 
 def examine_places() -> Iterator[Finding]:
@@ -117,10 +117,7 @@ def _cache() -> Finding:
     except (BadState, OSError) as error:
         return Finding(subject=subject, found=_text(error), severity=Severity.PROBLEM, advice=advice)
     size = sum(each.size_bytes for each in entries)
-    found = (
-        f"{directory}, {len(entries)} entries, {size / _MIB:.0f} of {limit / _MIB:.0f} MiB; "
-        f"{free / _MIB:.0f} MiB free on the disk"
-    )
+    found = f"{directory}, {len(entries)} entries, {sized(size)} of {sized(limit)}; {sized(free)} free on the disk"
     return Finding.judged(
         subject,
         found,

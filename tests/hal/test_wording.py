@@ -9,6 +9,7 @@ from neurald.hal.wording import (
     milliseconds,
     output_clause,
     printable,
+    sized,
     text_of,
     three_digits,
 )
@@ -32,6 +33,12 @@ def test_numbers_are_shown_without_exponents() -> None:
     shown = ["0.0123", "1", "12.3", "999", "1000", "1234", "2000000", "-1500"]
     assert [three_digits(each) for each in values] == shown
     assert [milliseconds(each) for each in (0.00123, 1.5)] == ["1.23 ms", "1500 ms"]
+
+
+def test_sizes_have_the_largest_unit_that_leaves_a_whole_number() -> None:
+    sizes = (0, 640, 999, 1000, 24_100, 999_499, 999_500, 4_030_000, 2_147_483_648, 5 * 10**12)
+    shown = ["0 B", "640 B", "999 B", "1 KB", "24.1 KB", "999 KB", "1 MB", "4.03 MB", "2.15 GB", "5000 GB"]
+    assert [sized(each) for each in sizes] == shown
 
 
 def test_the_output_of_a_process_ends_a_sentence() -> None:

@@ -40,6 +40,7 @@ def compile(  # noqa: A001 - the name of the command
     key of this user. Another machine loads it if it trusts the key: put what --public-key prints
     into a file NAME.pub in $XDG_CONFIG_HOME/neurald/plan_keys or /etc/neurald/plan_keys there.
     """
+    from neurald.hal.wording import sized
     from neurald.service.console.output import note, printable, status, write_json, write_line, write_table
     from neurald.service.console.output_files import require_writable
 
@@ -78,10 +79,10 @@ def compile(  # noqa: A001 - the name of the command
         write_json({"model": str(model), "file": str(output), "steps": described})
         return
     rows = [
-        (each.device, str(each.operations), f"{each.size_bytes / 1e6:.1f}" if not each.reason else "-")
+        (each.device, str(each.operations), sized(each.size_bytes) if not each.reason else "-")
         for each in steps
     ]
-    write_table(("device", "operations", "MB"), rows, right=("operations", "MB"))
+    write_table(("device", "operations", "size"), rows, right=("operations", "size"))
     for each in steps:
         if each.reason:
             note(printable(f"a step of {each.device} will be compiled when it is loaded: {each.reason}"))

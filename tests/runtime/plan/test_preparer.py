@@ -574,4 +574,4 @@ def test_nothing_more_is_begun_after_a_failure(error: BaseException) -> None:
 
 
 def test_a_model_in_words() -> None:
-    assert describe(model_adding(1)) == "1 operation (1 ADD), 0.0 MB of constants"
+    assert describe(model_adding(1)) == "1 operation (1 ADD), 20 B of constants"

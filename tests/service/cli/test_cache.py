@@ -62,7 +62,7 @@ class TestLs:
             "limit_bytes": 2 << 30,
             "entries": [],
         }
-        assert invoke("cache", "ls").stdout.startswith("0 entries, 0.0 MB of 2147 MB, in ")
+        assert invoke("cache", "ls").stdout.startswith("0 entries, 0 B of 2.15 GB, in ")
         assert not directory.exists()
 
     def test_json(self, filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,7 +102,7 @@ class TestLs:
         assert "damaged" not in result.stdout
         assert all(" ago " in row or "just now" in row for row in rows)
         assert {row.split()[0] for row in rows} == {entry(filled, number).name[:12] for number in range(3)}
-        assert result.stdout.splitlines()[-1].startswith("3 entries, 0.0 MB of ")
+        assert result.stdout.splitlines()[-1].startswith("3 entries, ")
 
     def test_the_output_contains_no_control_sequences(self, directory: Path) -> None:
         origin = Origin(model="\x1b[31mred", compile_ms=1.0, created_s=0.0)

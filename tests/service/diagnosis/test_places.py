@@ -64,7 +64,7 @@ def test_a_secret_that_others_can_read_is_a_problem(places: Path) -> None:
 
 def test_the_cache_is_counted(places: Path) -> None:
     (places / "cache" / "neurald").mkdir(parents=True, mode=0o700)
-    assert "0 entries, 0 of 2048 MiB" in found("cache").found
+    assert "0 entries, 0 B of 2.15 GB" in found("cache").found
 
 
 @pytest.mark.parametrize("variable", ["XDG_CACHE_HOME", "NEURALD_CACHE_MAX_BYTES"])
