@@ -81,7 +81,7 @@ class KeptStream:
             OpFailed: the daemon is silent in the middle of its reply.
             RpcError: the daemon's error, or the connection was lost.
         """
-        if self._was_inherited or not self._lock.acquire(blocking=False):
+        if self._was_inherited or not self._lock.acquire(False):
             return False
         try:
             call = self._opened()
@@ -157,7 +157,7 @@ class KeptStream:
     def close(self) -> None:
         """Ends the call, if it is open. One that is in use ends with the connection."""
         self._is_closed = True
-        if not self._was_inherited and self._lock.acquire(blocking=False):
+        if not self._was_inherited and self._lock.acquire(False):
             try:
                 self._drop()
             finally:

@@ -218,7 +218,7 @@ class RingServer:
     def _wait(self, *, spins: bool) -> None:
         """Waits for the next submission, and reads the packets that arrive before it."""
         # While others compute, a polling thread would take the interpreter from them.
-        if spins and not self._admission.is_busy and self._polling.acquire(blocking=False):
+        if spins and not self._admission.is_busy and self._polling.acquire(False):
             try:
                 if self._ring.spin():
                     return

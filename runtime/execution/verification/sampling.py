@@ -147,7 +147,7 @@ class Sampler:
 
     def _count(self) -> None:
         """Counts the executions that were noted."""
-        if not self._counting.acquire(blocking=False):
+        if not self._counting.acquire(False):
             return  # another thread counts them
         try:
             noted = self.noted.copy()
