@@ -383,9 +383,87 @@ end:
   ret void
 }
 
+; The object number %index of the list %rooms, which the list goes on owning.
+define internal ptr @room(ptr %table, ptr %rooms, i64 %index) {
+  %p.get.item = getelementptr i8, ptr %table, i64 $GET_ITEM
+  %get.item = load ptr, ptr %p.get.item
+  %room = call ptr %get.item(ptr %rooms, i64 %index)
+  ret ptr %room
+}
+
+; Returns true if nothing but the list has an object of it. None has many references.
+define internal i1 @is.unused(ptr %room) {
+  %references = load i32, ptr %room
+  %is.unused = icmp eq i32 %references, 1
+  ret i1 %is.unused
+}
+
+; Returns memory of %size bytes from the two places of %output in the list %rooms, with a reference
+; to it; null if nothing there is unused and has that size.
+define internal ptr @find.room(ptr %table, ptr %rooms, i64 %output, i64 %size) {
+entry:
+  %first = mul i64 %output, 2
+  %end = add i64 %first, 2
+  br label %test
+test:
+  %index = phi i64 [ %first, %entry ], [ %next, %other ]
+  %more = icmp ult i64 %index, %end
+  br i1 %more, label %look, label %none
+look:
+  %room = call ptr @room(ptr %table, ptr %rooms, i64 %index)
+  %is.unused = call i1 @is.unused(ptr %room)
+  br i1 %is.unused, label %measure, label %other
+measure:
+  %p.shape = getelementptr i8, ptr %room, i64 $ARRAY_SHAPE
+  %shape = load ptr, ptr %p.shape
+  %length = load i64, ptr %shape
+  %fits = icmp eq i64 %length, %size
+  br i1 %fits, label %found, label %other
+other:
+  %next = add i64 %index, 1
+  br label %test
+found:
+  %reference = call ptr @reference(ptr %table, ptr %room)
+  ret ptr %reference
+none:
+  ret ptr null
+}
+
+; Gives the list %rooms a reference to new memory of %output, at an empty place or at that of memory
+; which others still use. Memory of another size, that of earlier lengths, is left to Python: the
+; end of an object may run code.
+define internal void @keep.room(ptr %table, ptr %rooms, i64 %output, ptr %room) {
+entry:
+  %first = mul i64 %output, 2
+  %second = add i64 %first, 1
+  %p.none = getelementptr i8, ptr %table, i64 $NONE
+  %none = load ptr, ptr %p.none
+  %first.room = call ptr @room(ptr %table, ptr %rooms, i64 %first)
+  %second.room = call ptr @room(ptr %table, ptr %rooms, i64 %second)
+  %first.is.empty = icmp eq ptr %first.room, %none
+  %second.is.empty = icmp eq ptr %second.room, %none
+  %first.is.unused = call i1 @is.unused(ptr %first.room)
+  %second.is.unused = call i1 @is.unused(ptr %second.room)
+  %second.is.better = or i1 %second.is.empty, %first.is.unused
+  %not.first = xor i1 %first.is.empty, true
+  %is.second = and i1 %second.is.better, %not.first
+  %both.are.unused = and i1 %first.is.unused, %second.is.unused
+  br i1 %both.are.unused, label %end, label %keep
+keep:
+  %index = select i1 %is.second, i64 %second, i64 %first
+  %kept = call ptr @reference(ptr %table, ptr %room)
+  %p.set.item = getelementptr i8, ptr %table, i64 $SET_ITEM
+  %set.item = load ptr, ptr %p.set.item
+  %stored = call i32 %set.item(ptr %rooms, i64 %index, ptr %kept)
+  br label %end
+end:
+  ret void
+}
+
 ; Creates an array for an output, aligned if it is large, unless it has strings, which begin as null
-; pointers. Returns null after a Python error.
-define internal ptr @new.array(ptr %table, ptr %port) {
+; pointers. Returns null after a Python error. The list %rooms, which may be null, has the memory of
+; the last arrays for each large %output, which is used again if nothing else uses it.
+define internal ptr @new.array(ptr %table, ptr %port, ptr %rooms, i64 %output) {
 entry:
   %length = alloca i64
   %p.type = getelementptr i8, ptr %table, i64 $ARRAY_TYPE
@@ -413,14 +491,29 @@ small:
   ret ptr %array
 large:
   %room.size = add i64 %size, $ALIGNMENT_MASK
+  %has.rooms = icmp ne ptr %rooms, null
+  %is.short = icmp ule i64 %size, $MAX_KEPT
+  %is.kept = and i1 %has.rooms, %is.short
+  br i1 %is.kept, label %look, label %create
+look:
+  %found = call ptr @find.room(ptr %table, ptr %rooms, i64 %output, i64 %room.size)
+  %is.found = icmp ne ptr %found, null
+  br i1 %is.found, label %align, label %create
+create:
   store i64 %room.size, ptr %length
   %p.byte = getelementptr i8, ptr %table, i64 $BYTE_DTYPE
   %byte = load ptr, ptr %p.byte
   %byte.dtype = call ptr @reference(ptr %table, ptr %byte)
-  %room = call ptr %new(ptr %type, ptr %byte.dtype, i32 1, ptr %length, ptr null, ptr null, i32 0, ptr null)
-  %no.room = icmp eq ptr %room, null
-  br i1 %no.room, label %failed, label %align
+  %created = call ptr %new(ptr %type, ptr %byte.dtype, i32 1, ptr %length, ptr null, ptr null, i32 0, ptr null)
+  %no.room = icmp eq ptr %created, null
+  br i1 %no.room, label %failed, label %test.kept
+test.kept:
+  br i1 %is.kept, label %keep, label %align
+keep:
+  call void @keep.room(ptr %table, ptr %rooms, i64 %output, ptr %created)
+  br label %align
 align:
+  %room = phi ptr [ %found, %look ], [ %created, %test.kept ], [ %created, %keep ]
   %p.start = getelementptr i8, ptr %room, i64 $ARRAY_DATA
   %start = load i64, ptr %p.start
   %negative = sub i64 0, %start
@@ -473,6 +566,8 @@ entry:
   %array.count = load i64, ptr %p.array.count
   %p.new.count = getelementptr i8, ptr %call, i64 $NEW_COUNT
   %new.count = load i64, ptr %p.new.count
+  %p.rooms = getelementptr i8, ptr %call, i64 $ROOMS
+  %rooms = load ptr, ptr %p.rooms
   %is.count = icmp eq i64 %given.count, %array.count
   br i1 %is.count, label %create, label %refuse
 create:
@@ -516,7 +611,7 @@ create.output:
   %position = add i64 %first.output, %output
   %output.offset = mul i64 %position, $PORT_BYTES
   %output.port = getelementptr i8, ptr %ports, i64 %output.offset
-  %created = call ptr @new.array(ptr %table, ptr %output.port)
+  %created = call ptr @new.array(ptr %table, ptr %output.port, ptr %rooms, i64 %output)
   %no.output = icmp eq ptr %created, null
   br i1 %no.output, label %fail, label %place.output
 place.output:

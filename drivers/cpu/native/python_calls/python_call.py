@@ -72,6 +72,7 @@ _TABLE: Final = (
     "SAVE_THREAD",
     "RESTORE_THREAD",
     "NEW_LIST",
+    "GET_ITEM",
     "SET_ITEM",
     "ARRAY_TYPE",
     "NEW_ARRAY",
@@ -80,8 +81,8 @@ _TABLE: Final = (
     "STRING_TYPE",
 )
 #: Step, its result if it finishes, result of the last run, table, whether the GIL is released;
-#: ports, numbers of inputs and outputs; numbers of those that are arrays, and the call's own
-#: binding.
+#: ports, numbers of inputs and outputs; numbers of those that are arrays, the call's own binding,
+#: and the list of the memory of its last large outputs (null if it is not used again).
 CALL_WORDS: Final = (
     "STEP",
     "FINISHED",
@@ -94,6 +95,7 @@ CALL_WORDS: Final = (
     "ARRAY_COUNT",
     "NEW_COUNT",
     "BINDING",
+    "ROOMS",
 )
 _RESULT: Final = CALL_WORDS.index("RESULT")
 #: Type of the elements, rank, address of the shape, size in bytes; address in the arena (0 if the
@@ -144,6 +146,12 @@ _GET_VERSION, _GET_ARRAY_TYPE, _GET_NEW_ARRAY, _GET_SET_BASE = 0, 2, 94, 282
 #: Size from which the memory of an output is aligned, so that it is written in place. Aligning
 #: takes a second array, which costs as much as copying this many bytes.
 _LARGE_BYTES: Final = 4096
+#: Largest size of the outputs of a step whose memory later calls use again, unless something else
+#: still does. Otherwise freed memory may go back to the system, and the pages of new memory take
+#: longer than many kernels.
+MAX_KEPT_BYTES: Final = 2 << 20
+#: Places for the memory of an output: callers often keep a result until they have the next one.
+_ROOMS: Final = 2
 
 _NO_ARGUMENTS: Final = 0x4
 _ONE_ARGUMENT: Final = 0x8
@@ -180,6 +188,7 @@ def python_call_text() -> str:
         WRITABLE=_WRITABLE,
         ALIGNMENT_MASK=ALIGNMENT - 1,
         LARGE=_LARGE_BYTES,
+        MAX_KEPT=MAX_KEPT_BYTES,
     )
 
 
@@ -216,6 +225,7 @@ def python_table() -> int:
             "PyEval_SaveThread",
             "PyEval_RestoreThread",
             "PyList_New",
+            "PyList_GetItem",
             "PyList_SetItem",
         )
     ]
@@ -285,6 +295,16 @@ def _has_layouts() -> bool:
     return not ctypes.c_int32.from_address(id(transposed) + _ARRAY_FLAGS).value & 1
 
 
+@cache
+def _counts_references() -> bool:
+    """Returns whether an object begins with its number of references."""
+    array = np.zeros(1)
+    number = ctypes.c_int32.from_address(id(array))
+    alone = number.value
+    other = [array]
+    return (alone, number.value) == (1, 1 + len(other))
+
+
 def _array_functions() -> tuple[int, int] | None:
     """Returns the addresses of NumPy's functions that create an array and set its base."""
     try:
@@ -351,11 +371,15 @@ class StepPorts:
 
     Args:
         inputs, outputs: the ports. The step's arguments refer to the arena.
+
+    Attributes:
+        rooms: for each output, the memory of its last two arrays, if it is large; else None.
     """
 
     def __init__(self, inputs: Sequence[StepPort] = (), outputs: Sequence[StepPort] = ()) -> None:
         self.inputs = len(inputs)
         self.outputs = len(outputs)
+        self.rooms: list[Array | None] = [None] * (_ROOMS * len(outputs))
         self.words = np.zeros((len(inputs) + len(outputs), len(_PORT)), np.int64)
         #: The words, and the shape of each port, as what changes single words fast.
         self._words = self.words.reshape(-1).data
@@ -382,11 +406,19 @@ class StepPorts:
             self._lengths.append(shape.data)
             self._kept += port.dtype, cells
 
+    @property
+    def output_bytes(self) -> int:
+        """The size of all outputs, in bytes."""
+        return int(self.words[self.inputs :, _SIZE].sum())
+
     def resize(self, position: int, shape: tuple[int, ...], size_bytes: int) -> None:
         """Gives an input or output, by its position among all, another shape of the same rank."""
         lengths, words, first = self._lengths[position], self._words, position * len(_PORT)
         for axis, length in enumerate(shape):
             lengths[axis] = length
+        if position >= self.inputs and words[first + _SIZE] != size_bytes:
+            first_room = _ROOMS * (position - self.inputs)
+            self.rooms[first_room : first_room + _ROOMS] = [None] * _ROOMS
         words[first + _SIZE] = size_bytes
         words[first + _COUNT] = math.prod(shape)
 
@@ -433,12 +465,14 @@ class StepCall:
     ) -> None:
         self._program = program
         self._keep = keep, ports, binding
+        table = python_table()
+        keeps_rooms = table and _counts_references() and ports.output_bytes <= MAX_KEPT_BYTES
         self._call = np.array(
             [
                 step,
                 finished,
                 finished,
-                python_table(),
+                table,
                 releases_gil,
                 ports.words.ctypes.data,
                 ports.inputs,
@@ -446,6 +480,7 @@ class StepCall:
                 0,
                 0,
                 0 if binding is None else binding.ctypes.data,
+                id(ports.rooms) if keeps_rooms else 0,
             ],
             np.int64,
         )
@@ -488,9 +523,10 @@ class StepCall:
     def on_arrays(self, inputs: int, outputs: int) -> ArrayFunction:
         """Returns a function that runs the step on arrays.
 
-        Its arguments are the first inputs. It returns the first outputs, in new arrays; None if an
-        argument is not a contiguous array of the port's type and shape, or if the step did not
-        finish. Other ports are those of the call's binding.
+        Its arguments are the first inputs. It returns the first outputs, in new arrays, whose
+        memory may be that of earlier ones that are gone; None if an argument is not a contiguous
+        array of the port's type and shape, or if the step did not finish. Other ports are those of
+        the call's binding.
 
         Args:
             inputs, outputs: their numbers.

@@ -199,6 +199,66 @@ def test_a_function_owns_what_it_uses() -> None:
     assert not any(owner() is not None for owner in owners)
 
 
+def address(array: Array) -> int:
+    return int(array.ctypes.data)
+
+
+@pytest.mark.usefixtures("limit_ns")
+def test_memory_of_large_outputs_is_used_again_once_nothing_else_uses_it() -> None:
+    function, source = on_arrays(native([adding(1, MANY)])), memory(0, MANY)
+    holders: tuple[Callable[[Array], object], ...] = (
+        lambda output: output,
+        lambda output: output[5:7],
+        lambda output: output.base,
+        memoryview,
+        lambda output: output.reshape(2, -1).T,
+    )
+    for hold in holders:
+        held = []
+        for _ in range(4):
+            source += 1
+            (output,) = called(function, source)
+            assert (output == source + 1).all()
+            held.append((hold(output), np.array(hold(output))))
+            del output
+        assert all(np.array_equal(np.asarray(each), copy) for each, copy in held)
+    seen = [address(called(function, source)[0]) for _ in range(4)]
+    assert len(set(seen)) == 1
+    # A result is often kept until the next one is there.
+    kept, alternating = source, []
+    for _ in range(8):
+        (kept,) = called(function, source)
+        alternating.append(address(kept))
+        assert (kept == source + 1).all()
+    assert len(set(alternating)) == 2
+
+
+def test_memory_of_outputs_ends_with_the_function() -> None:
+    function, source = on_arrays(native([adding(1, MANY)])), memory(0, MANY)
+    room = weakref.ref(called(function, source)[0].base)
+    assert room() is not None
+    del function
+    assert room() is None
+
+
+def test_much_memory_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(python_call, "MAX_KEPT_BYTES", 4 * MANY - 1)
+    function, source = on_arrays(native([adding(1, MANY)])), memory(0, MANY)
+    room = weakref.ref(called(function, source)[0].base)
+    assert room() is None
+
+
+def test_memory_of_other_lengths_is_forgotten() -> None:
+    ports = python_call.StepPorts(
+        (), (python_call.StepPort(dtype=np.dtype(np.int8), shape=(5000,), size_bytes=5000, own=0, cells=()),)
+    )
+    ports.rooms[:] = [np.zeros(5063, np.uint8), np.zeros(5063, np.uint8)]
+    ports.resize(0, (5000,), 5000)
+    assert not any(each is None for each in ports.rooms)
+    ports.resize(0, (6000,), 6000)
+    assert ports.rooms == [None, None]
+
+
 @pytest.mark.usefixtures("limit_ns")
 def test_nothing_leaks() -> None:
     model = native([adding(1, COUNT), requiring(COUNT)])
