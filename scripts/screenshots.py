@@ -32,6 +32,8 @@ IMAGES: Final = ROOT / "docs" / "images"
 MAX_IMAGE_BYTES: Final = 150_000
 READY: Final = "document.documentElement?.dataset.ready === 'yes'"
 _REQUESTS: Final = 60
+#: The height of a line in pictures of a terminal, and the space around the text, in pixels.
+_LINE, _PADDING = 21, 18
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -154,10 +156,12 @@ def _top(page: BrowserPage, folder: Path, manager: Managed) -> None:
     table = _neurald("top", environment=manager.environment)
     file.write_text(
         "<!DOCTYPE html><meta charset=utf-8><style>body{margin:0;background:#16181c;color:#e6e6e6}"
-        f"pre{{margin:0;padding:18px;font:14px/1.5 monospace}}</style><pre>$ neurald top\n{escape(table)}</pre>",
+        f"pre{{margin:0;padding:{_PADDING}px;font:14px/{_LINE}px monospace}}</style>"
+        f"<pre>$ neurald top\n{escape(table)}</pre>",
         encoding="utf-8",
     )
-    page.shape(1000, 130)
+    # The command, the table, and the padding above and below.
+    page.shape(1000, round((1 + len(table.rstrip().splitlines())) * _LINE + 2 * _PADDING))
     page.open(address_of(file))
     _save(page, "top")
 
