@@ -29,6 +29,7 @@ TimesTuple: TypeAlias = tuple[int, int, int, Sequence[PhaseTuple]]
 _REQUEST_TIMES: Final = struct.Struct("<6Q")
 #: Returns these as they are sent, which takes a daemon less time than phases with names.
 encode_request_times: Final[Callable[..., bytes]] = _REQUEST_TIMES.pack
+_NO_TIMES: Final = bytes(_REQUEST_TIMES.size)
 _MAX_BYTES: Final = 4096
 _MAX_PHASES: Final = 32
 _MAX_NAME: Final = 80
@@ -140,9 +141,6 @@ class LatestTimes:
     def note(self, sent: bytes) -> None:
         """Notes what a daemon sent."""
         self._memory.raw = sent if len(sent) == _REQUEST_TIMES.size else _NO_TIMES
-
-
-_NO_TIMES: Final = bytes(_REQUEST_TIMES.size)
 
 
 def _is_possible(times: CallTimes) -> bool:

@@ -151,6 +151,7 @@ _LARGE_BYTES: Final = 4096
 #: longer than many kernels.
 MAX_KEPT_BYTES: Final = 2 << 20
 #: Places for the memory of an output: callers often keep a result until they have the next one.
+#: `python_call.ll` chooses between these two.
 _ROOMS: Final = 2
 
 _NO_ARGUMENTS: Final = 0x4

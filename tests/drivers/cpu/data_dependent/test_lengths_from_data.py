@@ -319,7 +319,7 @@ def test_rows_before_and_after_an_index_that_is_data(
 
 
 def _part_of_two(graph: TfliteGraph, values: Sequence[int]) -> Sequence[int]:
-    """As many rows of both inputs as the smaller one has, multiplied."""
+    """Multiplies as many rows of both inputs as the smaller one has."""
     counts, parts = [], []
     for value in values:
         shape, count = graph.tensor((2,), "INT32"), graph.tensor((), "INT32", has_rank=True)

@@ -62,7 +62,7 @@ def test_lengths_suffice_for_windows(size: int, assumed: int) -> None:
 
 
 def test_empty_constants_need_no_other_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Such as the shape of a scalar."""
+    """Ignores constants such as the shape of a scalar."""
     file = TfliteModel()
     graph = file.subgraph()
     source = graph.tensor((1, 1, 4), shape_signature=(1, -1, 4))
