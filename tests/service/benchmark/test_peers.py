@@ -4,10 +4,12 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
 
+from neurald.service.benchmark import peer_process
 from neurald.service.benchmark.peers import PEERS_VARIABLE, measure_peers, peer_rows
 from neurald.service.console.measurement import RunControl, summarise
 from neurald.service.demo.digits import MODEL
@@ -58,3 +60,14 @@ def test_installed_runtimes(engine: str, module: str) -> None:
     found = {each["engine"]: each for each in measure_peers(Path(MODEL), None, INPUTS, 1, ONCE, ONCE)}
     assert found[engine]["steady"]["runs"] >= 2
     assert found[engine]["start_ms"] > 0
+
+
+def test_openvino_computes_as_precisely(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asks OpenVINO for float32, since it takes bfloat16 by itself on processors that have it."""
+    library = MagicMock(__version__="1")
+    monkeypatch.setitem(sys.modules, "openvino", library)
+    peer_process.openvino(str(MODEL), [], 3)
+    _, device, options = library.Core().compile_model.call_args.args
+    assert device == "CPU"
+    assert options["INFERENCE_PRECISION_HINT"] == "f32"
+    assert options["INFERENCE_NUM_THREADS"] == 3
