@@ -283,12 +283,27 @@ def unexpected_errors() -> Iterator[list[str]]:
     assert not found, found[0]
 
 
-@pytest.fixture(autouse=True)
-def _no_daemons_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Removes the daemons that a test has connected to from `nd.devices()`."""
+@contextlib.contextmanager
+def _no_daemons() -> Iterator[None]:
     from neurald.runtime.devices import daemons
 
-    monkeypatch.setattr(daemons, "_daemons", {})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(daemons, "_daemons", {})
+        yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_daemons_of_other_files() -> Iterator[None]:
+    """Hides the daemons of fixtures of the session from what fixtures of a file compile."""
+    with _no_daemons():
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _no_daemons_of_other_tests() -> Iterator[None]:
+    """Removes the daemons that a test has connected to from `nd.devices()`."""
+    with _no_daemons():
+        yield
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
