@@ -2,7 +2,7 @@
 
 The change is the difference to the branch `main` (on `main` itself: to the last commit), and
 untracked files. For a source file these are its own test file, or the one that
-`tests/support/mirror.py` names, and the tests that import it, directly or through helpers in
+`tests/support/covered_by` names, and the tests that import it, directly or through helpers in
 `tests/`; for a helper, the tests that import it; for a test, itself; for a page of Markdown,
 `tests/docs`; for a file in `docs/`, `examples/` or `benchmarks/`, the folder of that name in
 `tests/`.

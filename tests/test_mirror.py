@@ -1,8 +1,9 @@
-"""Every source file has a test file of the same name, or an entry in `support.mirror`."""
+"""Every source file has a test file of the same name, or an entry in `support.covered_by`."""
 
 from pathlib import Path
 
 import pytest
+from support.covered_by import compiler, cpu, hal, opencl, runtime, sample, service
 from support.mirror import COVERED_BY, SOURCES, mirror_of, sources
 
 pytestmark = pytest.mark.quick
@@ -14,7 +15,23 @@ def test_every_source_is_covered() -> None:
     without = [
         path for path in sources(ROOT) if path not in COVERED_BY and not (ROOT / mirror_of(path)).is_file()
     ]
-    assert not without, "neither a test file of their own nor an entry in tests/support/mirror.py"
+    assert not without, "neither a test file of their own nor an entry in tests/support/covered_by"
+
+
+def test_each_table_has_its_folder_in_order() -> None:
+    tables = {
+        "hal/": hal,
+        "runtime/": runtime,
+        "service/": service,
+        "drivers/compiler/": compiler,
+        "drivers/cpu/": cpu,
+        "drivers/opencl/": opencl,
+        "drivers/sample/": sample,
+    }
+    for folder, table in tables.items():
+        listed = list(table.COVERED_BY)
+        assert listed == sorted(listed)
+        assert [path for path in listed if not path.startswith(folder)] == []
 
 
 def test_the_table_names_files_that_exist() -> None:

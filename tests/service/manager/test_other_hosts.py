@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from support.certificates import issue, make_authority
 from support.daemon.managed import Managed
-from support.models.addition import addition, request
+from support.models.addition import addition, one_plus, request
 from support.ports import free_port
 from support.waiting import wait_until
 
@@ -25,11 +25,6 @@ from neurald.service.manager.state import DriverState
 _TESTS = Path(__file__).parents[2]
 
 pytest.importorskip("cryptography", reason="TLS needs neurald[tls]")
-
-
-@pytest.fixture
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("m")
 
 
 @pytest.fixture
@@ -57,21 +52,13 @@ def managed(folder: Path, authority: Authority, address: str) -> Iterator[Manage
         yield found
 
 
-def add(device: RemoteDevice) -> float:
-    """Computes 1 + 1 on a device."""
-    prepared = device.prepare_model(addition(np.ones(2)), PrepareOptions())
-    result = np.zeros(2, np.float32)
-    prepared.execute(request(np.ones(2, np.float32), result), ExecuteOptions())
-    return float(result[0])
-
-
 def test_two_certificates_are_two_users_and_others_are_refused(
     managed: Managed, authority: Authority, address: str, folder: Path
 ) -> None:
     devices = [connect(address, tls=issue(authority, name)) for name in ("laptop", "desk")]
     local = connect(str(managed.address))
     for device in (*devices, local):
-        assert add(device) == 2
+        assert one_plus(device, 1) == 2
     assert devices[0].status().access is Access.CERTIFICATE
     assert local.status().access is Access.OWN_USER
     assert local.status().sessions == 3
@@ -92,14 +79,14 @@ def test_it_runs_without_clients_and_after_its_death(
 ) -> None:
     client = issue(authority, "laptop")
     device = connect(address, tls=client)
-    assert add(device) == 2
+    assert one_plus(device, 1) == 2
     (process,) = managed.starts
     device.close()
     os.kill(process, signal.SIGKILL)
     wait_until(lambda: managed.status().deaths == 1)
     wait_until(lambda: len(managed.starts) == 2)
     assert managed.wait_for(DriverState.READY).sessions == 0
-    assert add(connect(address, tls=client)) == 2
+    assert one_plus(connect(address, tls=client), 1) == 2
 
 
 @pytest.mark.full
@@ -121,7 +108,7 @@ def _added(device: RemoteDevice) -> bool:
     with contextlib.suppress(DeadObject):
         prepared.execute(request(np.ones(2, np.float32), result), ExecuteOptions())
         return float(result[0]) == 2
-    return add(device) == 2
+    return one_plus(device, 1) == 2
 
 
 def test_a_new_address_is_served_and_the_old_one_no_more(
@@ -132,7 +119,7 @@ def test_a_new_address_is_served_and_the_old_one_no_more(
     managed.configure(listen=other, tls=str(authority.folder / "gpu"))
     managed.process.send_signal(signal.SIGHUP)
     wait_until(lambda: len(managed.starts) == 2 and managed.status().process == managed.starts[1])
-    assert add(connect(other, tls=client)) == 2
+    assert one_plus(connect(other, tls=client), 1) == 2
 
     def is_refused() -> bool:
         try:

@@ -81,11 +81,6 @@ def _added(directory: Path) -> float:
     return float(result[0])
 
 
-@pytest.fixture
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("m")
-
-
 def test_the_first_connection_starts_manager_and_driver(folder: Path) -> None:
     with activated(folder) as manager:
         assert manager.managers == []

@@ -6,6 +6,7 @@ to stderr without end, "hang" never returns, and "slow" does so once the behavio
 Each driver process appends its id to the file `starts` beside it.
 """
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -14,17 +15,24 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 from support.daemon.processes import python_path, run_command
-from support.models.addition import AddingDevice
+from support.models.addition import AddingDevice, one_plus
 from support.waiting import wait_until
 
+from neurald.hal.errors import DeadObject, UnavailableDevice
 from neurald.hal.process.address import Address
 from neurald.service.manager.state import DriverState, DriverStatus, ManagerStatus
 
+if TYPE_CHECKING:
+    # The drivers that this module creates need no client.
+    from neurald.hal.rpc.client.device import RemoteDevice
+
 BEHAVIOUR_VARIABLE = "BEHAVIOUR"
+#: SIGSTOP and the like must be noticed within this time, which leaves much for a busy machine.
+NOTICED_S = 30.0
 
 
 def create_adder() -> AddingDevice:
@@ -55,6 +63,14 @@ def _toml(value: object) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{name} = {_toml(each)}" for name, each in value.items()) + "}"
     return msgspec.json.encode(value).decode()
+
+
+def added_again(device: "RemoteDevice") -> float:
+    """Returns 1 + 1, computed by the process that has taken the place of another; 0 without one."""
+    with contextlib.suppress(DeadObject, UnavailableDevice):
+        device.reconnect(at_once=True)
+        return one_plus(device, 1)
+    return 0.0
 
 
 class Managed:
@@ -170,6 +186,24 @@ class Managed:
             return found[0].state is state
 
         wait_until(is_there)
+        return found[0]
+
+    def connect(self) -> "RemoteDevice":
+        """Connects to the driver."""
+        from neurald.hal.rpc.client.device import connect
+
+        return connect(str(self.address))
+
+    def wait_for_spare(self, other_than: int | None = None) -> int:
+        """Waits until the driver has another spare process; returns its id."""
+        found: list[int | None] = []
+
+        def is_there() -> bool:
+            found[:] = [self.status().spare]
+            return found[0] not in (None, other_than)
+
+        wait_until(is_there)
+        assert found[0] is not None
         return found[0]
 
     def stop(self) -> int:

@@ -10,6 +10,7 @@ from support.devices.fakes import FakePreparedModel, WithoutCacheAndBuffers
 from neurald.hal.device import (
     CacheFilesNeeded,
     Capabilities,
+    Device,
     ExecuteOptions,
     ExecutionResult,
     KernelTime,
@@ -160,6 +161,12 @@ def create_slow() -> AddingDevice:
 
     device.on_prepare, device.on_execute = on_prepare, on_execute
     return device
+
+
+def one_plus(device: Device, number: float) -> float:
+    """Returns the sum, computed on a device."""
+    prepared = device.prepare_model(addition(np.ones(2)), PrepareOptions())
+    return float(run_addition(prepared, np.full(2, number, np.float32))[0])
 
 
 def run_addition(

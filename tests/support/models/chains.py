@@ -35,6 +35,16 @@ def chain(kinds: Sequence[str], *, size: int = 64, relaxed: bool = False) -> nd.
     return builder.finish()
 
 
+def unary_chain(*types: nd.OperationType, shape: tuple[int, ...] = (2, 3), between: bool = False) -> nd.Model:
+    """Builds a chain of operations on x; with `between`, all intermediate results are outputs."""
+    builder = nd.ModelBuilder()
+    values = [builder.add_operand(nd.OperandType.TENSOR_FLOAT32, shape) for _ in range(len(types) + 1)]
+    for position, kind in enumerate(types):
+        builder.add_operation(kind, [values[position]], [values[position + 1]])
+    builder.identify_inputs_and_outputs(values[:1], values[1:] if between else values[-1:])
+    return builder.finish()
+
+
 def ramp(size: int = 64) -> "np.ndarray":
     """Returns an input of such a model."""
     return np.linspace(-1, 1, size, dtype=np.float32).reshape(1, size)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.cpu.compiled_parts import FLOAT
+from support.models.chains import unary_chain
 from support.sweeps import sweep
 
 import neurald as nd
@@ -123,18 +123,6 @@ def test_a_source_is_built_once_for_each_set_of_options(opencl: DeviceContext, b
     assert len(builds) == 4
 
 
-def chain(*kinds: OperationType) -> nd.Model:
-    """Returns a model of operations on a row of numbers, in sequence."""
-    builder = nd.ModelBuilder()
-    value = source = builder.add_operand(FLOAT, (1, 24))
-    for kind in kinds:
-        result = builder.add_operand(FLOAT, (1, 24))
-        builder.add_operation(kind, [value], [result])
-        value = result
-    builder.identify_inputs_and_outputs([source], [value])
-    return builder.finish()
-
-
 def test_a_kernel_is_built_once_for_all_models(
     opencl: DeviceContext, builds: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -145,7 +133,7 @@ def test_a_kernel_is_built_once_for_all_models(
     given = np.linspace(-2, 2, 24, dtype=np.float32).reshape(1, 24)
 
     def compiled(on: OpenClDevice, *kinds: OperationType) -> nd.Compilation:
-        builder = nd.CompilationBuilder(chain(*kinds), [on])
+        builder = nd.CompilationBuilder(unary_chain(*kinds, shape=(1, 24)), [on])
         builder.set_caching(tmp_path, bytes(32))
         return builder.finish()
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from support.devices.simulated import SimulatedDevice
+from support.models.chains import unary_chain
 
 import neurald as nd
 from neurald.hal.errors import MissedDeadlineTransient
@@ -12,24 +13,13 @@ from neurald.runtime.plan.plan import GotoStep
 X = np.zeros((2, 3), np.float32)
 
 
-def chain(*kinds: nd.OperationType) -> nd.Model:
-    builder = nd.ModelBuilder()
-    first = last = builder.add_operand(nd.OperandType.TENSOR_FLOAT32, (2, 3))
-    for kind in kinds:
-        result = builder.add_operand(nd.OperandType.TENSOR_FLOAT32, (2, 3))
-        builder.add_operation(kind, [last], [result])
-        last = result
-    builder.identify_inputs_and_outputs([first], [last])
-    return builder.finish()
-
-
 def compiled(seconds: float) -> tuple[nd.Compilation, dict[str, SimulatedDevice]]:
     kinds = (nd.OperationType.TANH, nd.OperationType.LOGISTIC)
     devices = {
         kind.name: SimulatedDevice(kind.name.lower(), default_s=seconds, supports=(kind,).__contains__)
         for kind in kinds
     }
-    return nd.CompilationBuilder(chain(*kinds), [nd.devices()[0], *devices.values()]).finish(), devices
+    return nd.CompilationBuilder(unary_chain(*kinds), [nd.devices()[0], *devices.values()]).finish(), devices
 
 
 def execution(compilation: nd.Compilation, limit_s: float) -> nd.Execution:

@@ -23,11 +23,6 @@ from neurald.service.manager.supervision.fork_server import ForkServer
 from neurald.service.sandbox.mode import SandboxMode
 
 
-@pytest.fixture
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("l")
-
-
 def _arguments(pid: int) -> list[bytes]:
     """Returns the arguments of a process; none if it has ended."""
     with contextlib.suppress(OSError):

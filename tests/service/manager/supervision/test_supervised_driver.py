@@ -1,4 +1,4 @@
-"""The manager when a driver's process is about to end; see also `test_manager`."""
+"""The manager when a driver's process is about to end; see also `test_driver_life`."""
 
 import asyncio
 import os
@@ -53,11 +53,6 @@ class _Process:
 
     def watch_threads(self, values: object) -> None:
         self.deeds.append("watch")
-
-
-@pytest.fixture
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("s")
 
 
 def with_driver(folder: Path, test: Callable[[SupervisedDriver, Any], Coroutine[Any, Any, None]]) -> None:
