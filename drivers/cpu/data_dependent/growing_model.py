@@ -10,7 +10,8 @@ from neurald.drivers.compiler.ir.string_references import stored_bytes
 from neurald.drivers.cpu.native.instances.growing_call import GrowingCall
 from neurald.drivers.cpu.native.instances.growing_instance import GrowingBinding
 from neurald.drivers.cpu.native.instances.instance import LengthsRefused
-from neurald.drivers.cpu.native.native_model import NativeModel, should_keep_gil
+from neurald.drivers.cpu.native.instances.short_steps import should_keep_gil
+from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.parts.native_segment import NativeSegment, whole_steps
 from neurald.drivers.cpu.parts.partly_compiled_model import PartlyCompiledModel, has_string_ports, stored_like
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel, address_of, timed

@@ -6,21 +6,21 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from neurald.drivers.compiler.ir.string_references import is_string, stored_dtype
 from neurald.drivers.cpu.native.instances.argument_binding import ArgumentBinding
 from neurald.drivers.cpu.native.instances.instance import Instance, LengthsRefused
-from neurald.drivers.cpu.native.instances.served_instances import ServedInstances
+from neurald.drivers.cpu.native.instances.served_calls import ServedCalls
+from neurald.drivers.cpu.native.instances.short_steps import may_be_short, should_keep_gil
+from neurald.drivers.cpu.native.instances.stopped_step import raise_stopped
 from neurald.drivers.cpu.native.instances.strings import resolved
 from neurald.drivers.cpu.native.objects.llvm import LoadedCode
 from neurald.drivers.cpu.native.programs.step_program import COMMON_ARGUMENTS, caller_name
 from neurald.drivers.cpu.native.python_calls.python_call import Array, ArrayFunction, python_table
-from neurald.drivers.cpu.native.records.call_division import division
 from neurald.drivers.cpu.native.records.step_records import LOOP_TIMEOUT_NS
 from neurald.drivers.cpu.native.thread_pool import Team
-from neurald.drivers.cpu.target.executable import Executable, Instruction
-from neurald.drivers.cpu.target.kernel_calls import KernelCall
+from neurald.drivers.cpu.target.executable import Executable
 from neurald.drivers.cpu.target.routine import ALIGNMENT
 from neurald.drivers.cpu.target.step_sizes import StepSizes
 from neurald.hal.accounting.account import reserve
@@ -36,8 +36,6 @@ from neurald.hal.lazy_numpy import np
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.memory.private_memory import aligned_zeros, buffer_address
 from neurald.hal.process.exit import stop_at_exit
-from neurald.hal.process.fork import forkable_lock
-from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import NEVER_CANCELLED, Cancellation
 from neurald.hal.sync.deadline import NEVER_S, nanoseconds
 from neurald.hal.sync.lending_pool import LendingPool
@@ -47,18 +45,6 @@ if TYPE_CHECKING:
     from neurald.drivers.cpu.native.instances.growing_call import GrowingCall
     from neurald.drivers.cpu.native.instances.growing_instance import GrowingBinding, GrowingInstance
     from neurald.drivers.cpu.target.open_executable import OpenExecutable
-
-#: Maximum time of a step that keeps the GIL. To release it and to take an instance takes 1.5 to
-#: 2.7 µs, and much longer if another thread gets the GIL meanwhile.
-_MAX_SHORT_NS: Final = 20_000
-#: Factor by which estimates are too high if the constants of a small step stay in the cache.
-_MAX_OVERESTIMATE: Final = 10
-#: Number of runs whose minimum is the time of a step.
-_SHORT_RUNS: Final = 4
-
-#: The longest estimate of a step that runs in one thread if the others sleep. To wake one takes 10
-#: to 30 µs, and may save half of the step.
-_MAX_ALONE_NS: Final = 50_000
 
 #: Number of calls after which a short step that shares its memory gets some of its own, which takes
 #: longer than some calls.
@@ -144,9 +130,7 @@ class NativeModel:
         #: Number of calls on arrays of a step that shares its memory, until it has some of its own.
         self._shared_calls = 0
         self._short_instance: Instance | None = None
-        self._serving = forkable_lock()
-        #: The instances that native code uses, by whether they run in one thread.
-        self._served: dict[bool, ServedInstances] = {}
+        self._served = ServedCalls(self._new_instance, _MAX_INSTANCES, team)
         self._is_measured = False
         #: If lengths of steps change, the types of the outputs, and the lengths for shapes of the
         #: inputs.
@@ -169,7 +153,7 @@ class NativeModel:
     def own_bytes(self) -> int:
         """Returns the memory of executions that it does not share with the step for other sizes."""
         count = (self._origin is None) + (self._short_instance is not None)
-        count += sum(map(len, self._served.values()))
+        count += len(self._served)
         return count * (self.executable.arena_bytes + self.executable.scratch_bytes)
 
     def _fitted(
@@ -240,7 +224,7 @@ class NativeModel:
         finally:
             self._instances.give_back(instance)
         if stopped is not None:
-            _raise_stopped(stopped, cancellation)
+            raise_stopped(stopped, cancellation)
         if deadline_s is not None and time.monotonic() >= deadline_s:
             raise MissedDeadlineTransient("the deadline passed in its last kernel")
 
@@ -265,7 +249,7 @@ class NativeModel:
             finally:
                 give_back(instance)
             if stopped is not None:
-                _raise_stopped(stopped, cancellation)
+                raise_stopped(stopped, cancellation)
 
         return run
 
@@ -489,22 +473,13 @@ class NativeModel:
         if not self._is_measured:
             # Without memory for another instance no call is a short one.
             with suppress(OutOfMemory, ResourceExhaustedTransient, ResourceExhaustedPersistent):
-                if self._may_be_short():
+                is_candidate = python_table() and self.opened is None
+                if is_candidate and may_be_short(self.executable, self.team.threads):
                     instance = self._new_instance()
                     if isinstance(instance, Instance) and should_keep_gil(instance.time_ns):
                         self._short_instance = instance
             self._is_measured = True
         return self._short_instance
-
-    def _may_be_short(self) -> bool:
-        # How long a loop runs depends on data.
-        if not python_table() or self.executable.loops or self.opened is not None:
-            return False
-        calls, threads = self.executable.calls, self.team.threads
-        if sum(calls.costs_ns) > _MAX_OVERESTIMATE * _MAX_SHORT_NS:
-            return False
-        works = zip(calls.work_items, calls.costs_ns, strict=True)
-        return not any(division(*work, threads).parts > 1 for work in works)
 
     def native_call(self, binding: ArgumentBinding, keep: object) -> NativeCall | None:
         """Returns what native code runs to serve clients; None if the step needs Python.
@@ -516,31 +491,7 @@ class NativeModel:
         executable = self.executable
         if executable.loops or executable.strings or self._has_strings() or self.opened is not None:
             return None
-        is_short = self.team.threads > 1 and sum(executable.calls.costs_ns) < _MAX_ALONE_NS
-        alone = partial(self._served_call, binding, keep, is_alone=True) if is_short else None
-        return replace(self._served_call(binding, keep, is_alone=False), alone=alone)
-
-    def _served_call(self, binding: ArgumentBinding, keep: object, *, is_alone: bool) -> NativeCall:
-        with self._serving:
-            served = self._served.get(is_alone)
-            if served is None:
-                served = ServedInstances(partial(self._new_served, is_alone=is_alone), _MAX_INSTANCES)
-                served.grow()
-                self._served[is_alone] = served
-        return NativeCall(
-            functions=self.team.program.addresses,
-            instances=served.address,
-            binding=int(binding.words.ctypes.data),
-            grow=served.grow,
-            keep=(self, binding, keep),
-        )
-
-    def _new_served(self, *, is_alone: bool) -> Instance:
-        instance = self._new_instance()
-        assert isinstance(instance, Instance)  # noqa: S101 - its lengths do not change
-        if is_alone:
-            instance.run_alone()
-        return instance
+        return self._served.call(binding, (self, keep), cost_ns=sum(executable.calls.costs_ns))
 
     def stop(self, deadline_s: float) -> None:
         """See `Stoppable.stop`. The model is left to the calling thread."""
@@ -586,35 +537,6 @@ class _SharedCalls:
         if not self._native.count_shared_call():
             self._function = self._native.array_function(*self._bound)
         return self._native.run_on_arrays(self._bound[0], arrays)
-
-
-def should_keep_gil(time_ns: Callable[[int], int], *, factor: int = 1) -> bool:
-    """Returns True if a step is so short that its functions should keep the GIL.
-
-    Args:
-        time_ns: returns the shortest time of a number of runs.
-        factor: how many times as long it may take as a step whose lengths are known.
-    """
-    return time_ns(_SHORT_RUNS) <= factor * _MAX_SHORT_NS
-
-
-def _raise_stopped(stopped: KernelCall | Instruction, cancellation: Cancellation | None) -> NoReturn:
-    """Raises the error of a step that was stopped.
-
-    Args:
-        stopped: what it was doing.
-        cancellation: may have stopped it.
-    """
-    where = f"in {_name(stopped)}"
-    if cancellation is not None:
-        cancellation.require_not_cancelled(where)
-    raise MissedDeadlineTransient(f"the deadline passed {where}")
-
-
-def _name(stopped: KernelCall | Instruction) -> str:
-    if stopped.operations:
-        return f"operation {', '.join(map(str, stopped.operations))}"
-    return "a copy" if isinstance(stopped, Instruction) else stopped.label
 
 
 def _aligned(contents: memoryview) -> memoryview:

@@ -16,7 +16,7 @@ from support.sweeps import sweep
 
 import neurald as nd
 from neurald.drivers.compiler.frontend.variants.shape_specialization import SpecializingModel
-from neurald.drivers.cpu.native import native_model
+from neurald.drivers.cpu.native.instances import short_steps
 from neurald.drivers.cpu.native.python_calls.python_call import python_table
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.runtime.execution.array_runs import _CACHE_SIZE
@@ -32,7 +32,7 @@ FLOAT, INT = nd.OperandType.TENSOR_FLOAT32, nd.OperandType.TENSOR_INT32
 @pytest.fixture(params=["short", "long"])
 def limit_ns(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes all steps short ones, which keep the GIL, or none."""
-    monkeypatch.setattr(native_model, "_MAX_SHORT_NS", 1 << 40 if request.param == "short" else -1)
+    monkeypatch.setattr(short_steps, "_MAX_SHORT_NS", 1 << 40 if request.param == "short" else -1)
 
 
 @pytest.fixture
@@ -267,7 +267,7 @@ def test_a_short_execution_is_not_repeated_after_other_ways_to_compute() -> None
 def test_what_only_ever_computes_in_the_background_is_repeated_as_a_short_execution(
     way: str, regular: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(native_model, "_MAX_SHORT_NS", 1 << 40)
+    monkeypatch.setattr(short_steps, "_MAX_SHORT_NS", 1 << 40)
     execution, output = bound_execution(compiled_add(), reusable=True)
     regular.clear()
     for turn in range(4):

@@ -17,9 +17,9 @@ from support.waiting import wait_until
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
+from neurald.drivers.cpu.native.instances import served_calls
 from neurald.drivers.cpu.native.instances.instance import Instance
 from neurald.drivers.cpu.native.instances.served_instances import ServedInstances
-from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import BadData, Cancelled, DeadObject, ResourceExhaustedTransient
@@ -96,13 +96,13 @@ def test_the_threads_of_executions_leave_clients_a_processor(
     server: DeviceServer, remote: RemoteDevice, monkeypatch: pytest.MonkeyPatch, processors: int
 ) -> None:
     found: list[bool] = []
-    create = NativeModel._new_served
+    create = served_calls._new_instance
 
-    def noting(self: NativeModel, *, is_alone: bool) -> Instance:
+    def noting(make: Callable[[], object], *, is_alone: bool) -> Instance:
         found.append(is_alone)
-        return create(self, is_alone=is_alone)
+        return create(make, is_alone=is_alone)
 
-    monkeypatch.setattr(NativeModel, "_new_served", noting)
+    monkeypatch.setattr(served_calls, "_new_instance", noting)
     monkeypatch.setattr(PROCESSORS, "count", processors)
     caller = Caller(remote.prepare_model(addition(ONES), PrepareOptions(threads=2)))
     for value in range(5):

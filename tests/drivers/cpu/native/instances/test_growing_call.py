@@ -11,7 +11,7 @@ from support.tflite.builder import TfliteModel
 import neurald as nd
 from neurald.drivers.cpu.data_dependent.growing_model import GrowingModel
 from neurald.drivers.cpu.device import CpuDevice
-from neurald.drivers.cpu.native import native_model
+from neurald.drivers.cpu.native.instances import short_steps
 from neurald.drivers.cpu.native.instances.growing_call import GrowingCall
 from neurald.drivers.cpu.native.instances.growing_instance import GrowingInstance
 from neurald.drivers.cpu.native.native_model import NativeModel
@@ -44,7 +44,7 @@ def model() -> nd.Model:
 def compilation(
     model: nd.Model, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> nd.Compilation:
-    monkeypatch.setattr(native_model, "_MAX_SHORT_NS", 1 << 40 if request.param == "short" else -1)
+    monkeypatch.setattr(short_steps, "_MAX_SHORT_NS", 1 << 40 if request.param == "short" else -1)
     return nd.CompilationBuilder(model, [CpuDevice()]).finish()
 
 
@@ -86,7 +86,7 @@ def test_repeated_executions(compilation: nd.Compilation) -> None:
 @pytest.mark.parametrize("kind", ["RANGE", "TILE", "RESHAPE"])
 def test_outputs_are_written_in_place(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Results that are longer than before, up to the buffer's length, are not copied either."""
-    monkeypatch.setattr(native_model, "_MAX_SHORT_NS", 1 << 40)
+    monkeypatch.setattr(short_steps, "_MAX_SHORT_NS", 1 << 40)
     file = TfliteModel()
     graph = file.subgraph()
     if kind == "RANGE":

@@ -11,8 +11,7 @@ from support.tflite.builder import TfliteModel
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
-from neurald.drivers.cpu.native import native_model
-from neurald.drivers.cpu.native.instances import growing_instance
+from neurald.drivers.cpu.native.instances import growing_instance, short_steps
 from neurald.drivers.cpu.native.instances.placed_outputs import PlacedOutputs, placed_outputs
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.execution.reusable import reusable_execution
@@ -25,7 +24,7 @@ WIDTH = 50
 @pytest.fixture
 def tiles(monkeypatch: pytest.MonkeyPatch) -> nd.Model:
     """Tiles a row as often as the second input says, in executions that are not short."""
-    monkeypatch.setattr(native_model, "_MAX_SHORT_NS", -1)
+    monkeypatch.setattr(short_steps, "_MAX_SHORT_NS", -1)
     file = TfliteModel()
     graph = file.subgraph()
     row, times = graph.tensor((1, WIDTH)), graph.tensor((2,), "INT32")

@@ -1,6 +1,8 @@
 """Instances of a model for native code: created when needed, up to a limit."""
 
 import ctypes
+import gc
+import weakref
 
 import numpy as np
 import pytest
@@ -16,7 +18,8 @@ from neurald.hal.records import replace
 
 
 @pytest.fixture
-def prepared() -> CpuPreparedModel:
+def prepared(monkeypatch: pytest.MonkeyPatch) -> CpuPreparedModel:
+    monkeypatch.setattr(native_model, "_MAX_INSTANCES", 3)
     prepared = CpuDevice().prepare_model(addition(np.ones(3, np.float32)), PrepareOptions())
     assert isinstance(prepared, CpuPreparedModel)
     return prepared
@@ -37,8 +40,7 @@ def test_requests_that_lack_an_argument_have_no_call(prepared: CpuPreparedModel)
     assert prepared.create_native_call(omitted) is None
 
 
-def test_requests_share_instances(prepared: CpuPreparedModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native_model, "_MAX_INSTANCES", 3)
+def test_requests_share_instances(prepared: CpuPreparedModel) -> None:
     requests = [request(np.zeros(3, np.float32), np.zeros(3, np.float32)) for _ in range(2)]
     calls = []
     for wanted in requests:
@@ -70,3 +72,21 @@ def test_short_steps_may_be_run_alone(threads: int) -> None:
         assert alone.binding == call.binding
         assert not set(instances(alone)) & set(instances(call))
         assert call.alone().instances == alone.instances
+
+
+def test_instances_are_released_with_the_last_reference() -> None:
+    values, result = np.zeros(3, np.float32), np.zeros(3, np.float32)
+    options = PrepareOptions(threads=2)
+    prepared = CpuDevice().prepare_model(addition(np.ones(3, np.float32)), options)
+    assert isinstance(prepared, CpuPreparedModel)
+    call = prepared.create_native_call(request(values, result))
+    assert call is not None
+    if call.alone is not None:
+        call.alone()
+    released: list[weakref.ref[object]] = [weakref.ref(prepared.native), weakref.ref(prepared.native._served)]
+    gc.disable()
+    try:
+        del prepared, call
+        assert [each() for each in released] == [None, None]
+    finally:
+        gc.enable()

@@ -18,6 +18,7 @@ from support.daemon.forking import in_child
 from support.sweeps import sweep
 
 from neurald.drivers.cpu.native import native_model
+from neurald.drivers.cpu.native.instances import short_steps
 from neurald.drivers.cpu.native.instances.argument_binding import ArgumentBinding
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.native.python_calls import python_call
@@ -43,7 +44,7 @@ MANY = 4096
 def limit_ns(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes all steps short ones, which keep the GIL, or none."""
     limit = 1 << 40 if request.param == "short" else -1
-    monkeypatch.setattr(native_model, "_MAX_SHORT_NS", limit)
+    monkeypatch.setattr(short_steps, "_MAX_SHORT_NS", limit)
 
 
 def memory(offset: int = 0, count: int = COUNT) -> Array:
@@ -100,7 +101,7 @@ def test_an_output_may_replace_an_input_if_the_step_finishes() -> None:
 
 
 def test_long_steps_are_not_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native_model, "_MAX_SHORT_NS", 0)
+    monkeypatch.setattr(short_steps, "_MAX_SHORT_NS", 0)
     model = native([adding(1, COUNT)])
     assert model.short_call(bound(model, memory(), memory()), None) is None
 
