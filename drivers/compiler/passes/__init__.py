@@ -24,6 +24,7 @@ from neurald.drivers.compiler.passes.contraction import (
     pad_folding,
     pointwise_hoisting,
     scale_folding,
+    sum_splitting,
     transpose_folding,
 )
 
@@ -44,6 +45,7 @@ PASSES: tuple[GraphPass, ...] = (
     depthwise_canonicalization.canonicalize_depthwise,
     scale_folding.fold_scaling,
     matmul_canonicalization.canonicalize_matrix_products,
+    sum_splitting.split_sums,
 )
 
 
