@@ -15,14 +15,14 @@ from neurald.drivers.cpu.kernels.common.addressing import address
 TILE_ROWS = TILE_WORDS = 16
 _WORD_BYTES = 4
 _PALETTE = 1
-_REGISTERS = 8
+REGISTERS = 8
 #: Offset of the numbers of rows in the configuration.
 _ROWS_OFFSET = 48
 
 
 def configure(code: Instructions, shapes: Mapping[int, tuple[int, int]]) -> None:
     """Sets the shapes of this thread's tile registers: rows, perhaps open, and words of a row."""
-    rows, columns = [0] * (2 * _REGISTERS), [0] * (2 * _REGISTERS)
+    rows, columns = [0] * (2 * REGISTERS), [0] * (2 * REGISTERS)
     for register, (height, words) in shapes.items():
         # Open numbers of rows are stored below.
         rows[register] = 0 if isinstance(height, Extent) else height

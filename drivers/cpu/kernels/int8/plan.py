@@ -7,13 +7,13 @@ from msgspec import Struct
 from neurald.drivers.compiler.ir.extents.extent import Extent, estimate, has_extents
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.kernels.common.product import WindowedProduct
-from neurald.drivers.cpu.kernels.common.tile_registers import TILE_ROWS
 from neurald.drivers.cpu.kernels.int8.layout import BlockLayout
 from neurald.drivers.cpu.kernels.int8.product_time import (
     MAX_UNROLLED_POSITIONS,
     POSITION_TILES,
     estimated_cycles,
     tile_words,
+    tiles_of,
 )
 from neurald.drivers.cpu.kernels.int8.scheme import Scheme
 from neurald.drivers.cpu.kernels.int8.tap_sets import TapSets, tap_sets
@@ -190,14 +190,31 @@ class ProductPlan(Struct, frozen=True, kw_only=True):
     @property
     def tile_rows(self) -> int:
         """Number of positions per tile register of inputs."""
-        return -(-self.span // self.position_tiles)
+        if isinstance(self.span, Extent):
+            return -(-self.span // self.position_tiles)
+        return tiles_of(*self._tile_shape)[1]
 
     @property
     def position_tiles(self) -> int:
         """Number of tile registers of inputs that are multiplied together."""
         if isinstance(self.span, Extent):
             return POSITION_TILES[self.vectors]
-        return -(-self.span // TILE_ROWS)
+        return tiles_of(*self._tile_shape)[0]
+
+    @property
+    def first_positions(self) -> list[int]:
+        """The first position in each tile register of inputs; some may overlap the ones before."""
+        last, count = self.span - self.tile_rows, self.position_tiles
+        if isinstance(last, Extent):
+            return [-(-last * row // (count - 1)) if row else 0 for row in range(count)]
+        rows, width, pitch = self._tile_shape
+        step = pitch if (count, self.tile_rows) == (rows, width) else self.tile_rows
+        return [min(row * step, last) for row in range(count)]
+
+    @property
+    def _tile_shape(self) -> tuple[int, int, int]:
+        """Rows, positions of a row, and distance of rows; see `tiles_of`."""
+        return (self.rows, self.width, self.pitch) if self.has_rows else (1, self.pixels, self.pixels)
 
     @property
     def steps(self) -> int:

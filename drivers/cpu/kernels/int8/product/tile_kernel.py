@@ -8,8 +8,6 @@ with the panel's initial sums, and are stored to memory at the end, since other 
 read tiles.
 """
 
-from functools import cached_property
-
 from neurald.drivers.compiler.ir.extents.extent import Extent, is_one
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.kernels.common import tile_registers
@@ -37,8 +35,11 @@ class TileMicroKernel:
         self._head = (1 + rows) * self._line
         count, vectors = plan.position_tiles, plan.vectors
         self._sums = [[row * vectors + vector for vector in range(vectors)] for row in range(count)]
-        self._inputs = [count * vectors + row for row in range(count)]
-        self._weights = [count * vectors + count + vector for vector in range(vectors)]
+        self._weights = [count * vectors + vector for vector in range(vectors)]
+        left = range((count + 1) * vectors, tile_registers.REGISTERS)
+        #: Those of inputs take turns if there are fewer than tiles of positions.
+        self._inputs = [left[row % len(left)] for row in range(count)]
+        self._firsts = plan.first_positions
         #: Names of the open numbers in the function.
         self._parameters: dict[str, str] = {}
 
@@ -174,15 +175,6 @@ class TileMicroKernel:
         if is_one(plan.width):
             return product.rows.stride * plan.layout.row_bytes
         return product.columns.stride * plan.layout.pixel_bytes
-
-    @cached_property
-    def _firsts(self) -> list[int]:
-        """The first position of each tile; tiles may overlap the ones before."""
-        plan = self._plan
-        last, count = plan.span - plan.tile_rows, plan.position_tiles
-        if isinstance(last, Extent):
-            return [-(-last * row // (count - 1)) if row else 0 for row in range(count)]
-        return [min(row * plan.tile_rows, last) for row in range(count)]
 
 
 def _typed(names: tuple[str, ...], numbers: tuple[str, ...]) -> str:

@@ -14,7 +14,7 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import parameter_names, pointer_names
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
-from neurald.drivers.cpu.kernels.common.addressing import address, multiple, total
+from neurald.drivers.cpu.kernels.common.addressing import LINE_BYTES, address, multiple, prefetch, total
 from neurald.drivers.cpu.kernels.common.work_items import each_rectangle
 from neurald.drivers.cpu.kernels.int8.epilogue.epilogue import QuantizedEpilogue
 from neurald.drivers.cpu.kernels.int8.packing.input_packing import InputPacker
@@ -32,6 +32,8 @@ from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES
 _MIN_WORK_ITEMS = 96
 #: Length of tiles for positions that are left if their number is open.
 _SHORT_TILE = 4
+#: Weights of this size stay in the first-level cache.
+_MAX_NEAR_BYTES = 24 << 10
 #: With fewer steps of a tile, computing results between them is slower than after them.
 _MIN_STEPS = 4
 
@@ -280,6 +282,7 @@ class TiledProductWriter:
         shape = (plan.rows, plan.width, plan.pitch) if has_gaps else (1, plan.pixels, plan.pixels)
         results = self._results.turns(*shape[:2])
         of_step = -(-results // kernel.steps)
+        ahead = self._lines_ahead(kernel.steps)
 
         def place(number: str) -> tuple[tuple[str, str], str, str]:
             """Returns the panel and its first channel, and the row and column of a tile."""
@@ -305,10 +308,17 @@ class TiledProductWriter:
             position = total(code, multiple(code, top, plan.width), column)
             others = self._totals_of(code.value(f"xor i64 {turn}, 1"))
             constants = self._rows_of(last)
+            part = code.fresh(f"urem i64 {number}, {tiles}")
+            following = address(
+                code, panel, str(self._panel_bytes), multiple(code, part, kernel.steps * ahead * LINE_BYTES)
+            )
             left = code.fresh(f"select i1 {is_first}, i64 0, i64 {results}")
             with code.when(is_tile):
                 kernel.begin(code, panel)
             with code.loop("0", str(kernel.steps)) as steps:
+                lines = address(code, following, multiple(code, steps.index, ahead * LINE_BYTES))
+                for line in range(ahead):
+                    prefetch(code, address(code, lines, str(line * LINE_BYTES)))
                 with code.when(is_tile):
                     kernel.step(code, window, panel, steps.index)
                 first = multiple(code, steps.index, of_step)
@@ -317,6 +327,18 @@ class TiledProductWriter:
                     self._results.write_some(others, constants, (position, channel), some.index, shape)
             with code.when(is_tile):
                 kernel.end(code, self._totals_of(turn))
+
+    def _lines_ahead(self, steps: int) -> int:
+        """Returns how many cache lines of the next panel each step of a tile prefetches.
+
+        The tiles of a block together prefetch the whole panel. Small weights stay in the
+        second-level cache.
+        """
+        plan = self._plan
+        if plan.panels * self._panel_bytes <= _MAX_NEAR_BYTES or self._panels is not None:
+            return 0
+        tiles = plan.block * (1 if plan.has_rows else plan.row_tiles)
+        return -(-self._panel_bytes // (tiles * steps * LINE_BYTES))
 
     def _tile_place(self, tile: str, unit: str) -> tuple[str, str]:
         """Returns the first row and column of a tile, given its number from a unit on."""

@@ -54,6 +54,8 @@ WINDOWS = [
     ((2, 6, 40, 64), (1, 7), 32, (1, 1), (1, 1), 0),
     ((1, 16, 5, 64), (3, 3), 32, (2, 1), (1, 1), 1),
     ((1, 12, 12, 128), (2, 2), 64, (1, 1), (1, 1), 0),
+    ((1, 14, 14, 192), (3, 3), 16, (2, 2), (1, 1), 1),
+    ((1, 7, 7, 192), (3, 3), 96, (1, 1), (1, 1), 1),
 ]
 
 if not HAS_TILES:
@@ -134,9 +136,10 @@ def test_unsigned_weights_and_shallow_windows_use_vectors() -> None:
         assert "tiles" not in checked_label(case, 0)
 
 
-def plan(width: int, depth: int, channels: int) -> ProductPlan:
+def plan(positions: int, depth: int, channels: int, stride: int = 1) -> ProductPlan:
     """Returns the plan of a 3 × 3 convolution of a square image with padding."""
-    side = WindowDimension(length=width, positions=width, taps=3, padding_before=1)
+    width = positions * stride
+    side = WindowDimension(length=width, positions=positions, taps=3, stride=stride, padding_before=1)
     source = Value((1, width, width, depth), Scalar.UINT8)
     weights = Value((channels, 3, 3, depth), Scalar.INT8)
     product = WindowedProduct(
@@ -161,19 +164,60 @@ def plan(width: int, depth: int, channels: int) -> ProductPlan:
 def test_tiles_span_rows_and_divide_runs_evenly() -> None:
     found = plan(7, 116, 32)
     # Rows are padded to 9 pixels, and the words of a run of three pixels to a multiple of 15.
-    assert (found.pitch, found.rows, found.span) == (9, 3, 25)
-    assert (found.position_tiles, found.tile_rows) == (2, 13)
+    assert (found.pitch, found.rows, found.span) == (9, 7, 61)
+    assert (found.position_tiles, found.tile_rows) == (4, 16)
+    assert found.first_positions == [0, 16, 32, 45]
     assert (found.tile_words, found.run_steps) == (15, 90)
 
 
-def test_the_configuration_has_the_shape_of_each_register() -> None:
+def test_a_tile_has_a_row_if_rows_are_far_apart() -> None:
+    found = plan(14, 256, 256, stride=2)
+    # A tile of two rows and what is between them would need three registers.
+    assert (found.vectors, found.rows, found.pitch, found.span) == (2, 2, 29, 43)
+    assert (found.position_tiles, found.tile_rows) == (2, 14)
+    assert found.first_positions == [0, 29]
+
+
+def configured(found: ProductPlan) -> tuple[list[int], list[int]]:
+    """Returns the columns in bytes, and the rows, that a kernel gives to tile registers."""
     code = Instructions(())
-    TileMicroKernel(plan(7, 64, 32), rows=0).configure(code)
+    TileMicroKernel(found, rows=0).configure(code)
     stores = [line for line in code.lines if "store i64" in line]
     words = [int(line.split("store i64 ")[1].split(",")[0]) for line in stores]
     content = b"".join(word.to_bytes(8, "little", signed=True) for word in words)
-    columns, rows = memoryview(content[16:32]).cast("H").tolist(), list(content[48:56])
     assert content[0] == 1
-    assert columns == [64] * 8
-    # Four tiles of sums and two of inputs have 13 positions each, two of weights 16 words.
-    assert rows == [13] * 6 + [16] * 2
+    return memoryview(content[16:32]).cast("H").tolist(), list(content[48:56])
+
+
+def test_the_configuration_has_the_shape_of_each_register() -> None:
+    # Four tiles of sums have 14 positions each, two of weights 16 words, and two of inputs.
+    assert configured(plan(14, 256, 256, stride=2)) == ([64] * 8, [14] * 4 + [16] * 2 + [14] * 2)
+
+
+def test_tiles_of_inputs_share_the_registers_that_are_left() -> None:
+    found = plan(7, 512, 512)
+    assert (found.vectors, found.position_tiles) == (1, 4)
+    # Sums, weights, and three registers for the inputs of four tiles.
+    assert configured(found) == ([64] * 8, [16] * 8)
+    code = Instructions(("%source", "%panel"))
+    TileMicroKernel(found, rows=0).step(code, "%source", "%panel", "0")
+    loaded = [line.split("i8 ")[1].split(",")[0] for line in code.lines if "tileloadd64" in line]
+    assert loaded == ["4", "5", "6", "7", "5"]
+
+
+def test_steps_prefetch_the_next_panel() -> None:
+    sums = QuantizedSums(5, zeros=(3, 0))
+    case = sums.convolution(
+        (1, 14, 14, 256), (64, 1, 1, 256), (1, 14, 14, 64), sums.rescaled(), padding=((0, 0), (0, 0))
+    )
+    routine = routine_for(case.kernel, AMX)
+    assert routine is not None
+    # Weights of 16 KiB stay in the first-level cache; those of 64 KiB come from memory.
+    assert "llvm.prefetch" not in routine.text
+    large = QuantizedSums(6, zeros=(3, 0))
+    case = large.convolution(
+        (1, 14, 14, 256), (256, 1, 1, 256), (1, 14, 14, 256), large.rescaled(), padding=((0, 0), (0, 0))
+    )
+    routine = routine_for(case.kernel, AMX)
+    assert routine is not None
+    assert "llvm.prefetch" in routine.text
