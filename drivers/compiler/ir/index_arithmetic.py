@@ -33,6 +33,7 @@ from neurald.drivers.compiler.ir.extents.extent import (
     least,
     most,
     same_length,
+    smaller,
 )
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -210,7 +211,9 @@ def _modulo(value: Expression, divisor: Expression) -> Expression:
         if split is not None:
             common, large, small = split
             return large % (n // common) * common + small
-    return apply(Op.MODULO, value, divisor, low=0, high=min(n - 1, value.high) if value.low >= 0 else n - 1)
+    return apply(
+        Op.MODULO, value, divisor, low=0, high=smaller(n - 1, value.high) if value.low >= 0 else n - 1
+    )
 
 
 INDEX_OPERATIONS.update(

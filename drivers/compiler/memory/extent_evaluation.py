@@ -6,9 +6,9 @@ from typing import Final
 from neurald.drivers.compiler.memory.extent_program import (
     MAX_NUMBER,
     NEGATIVE,
-    QUOTIENT,
     ExtentProgram,
     Sum,
+    atom_of,
     total,
 )
 from neurald.hal.lazy_numpy import Array, np
@@ -45,13 +45,10 @@ class ExtentEvaluation:
         self._small = int((_MAX_TERM / max(1, largest)) ** (1 / max(1, degree))) // 2
         self._starts = np.array(starts, np.intp)
         self._guards = tuple([(guard.relation == NEGATIVE, guard.holds) for guard in program.guards])
-        #: Each division: the dividend, the divisor, this as a number if it is constant, and whether
-        #: the quotient is meant.
+        #: Each division: the dividend, the divisor, this as a number if it is constant, and the
+        #: kind.
         self._divisions = tuple(
-            [
-                (each.dividend, each.divisor, _constant(each.divisor), each.kind == QUOTIENT)
-                for each in program.divisions
-            ]
+            [(each.dividend, each.divisor, _constant(each.divisor), each.kind) for each in program.divisions]
         )
 
     def evaluate(self, lengths: Sequence[int]) -> Array | None:
@@ -87,17 +84,16 @@ class ExtentEvaluation:
         return totals[count:]
 
     def _atoms(self, lengths: Sequence[int]) -> list[int] | None:
-        """Returns the lengths, quotients and remainders; None if one of them is not valid."""
+        """Returns the lengths and the atoms after them; None if one of them is not valid."""
         for length, (low, high) in zip(lengths, self._program.bounds, strict=True):
             if not low <= length <= high:
                 return None
         atoms = list(lengths)
-        for dividend, divisor, constant, is_quotient in self._divisions:
+        for dividend, divisor, constant, kind in self._divisions:
             by = total(divisor, atoms) if constant is None else constant
             if by <= 0:
                 return None
-            number = total(dividend, atoms)
-            atom = number // by if is_quotient else number % by
+            atom = atom_of(kind, total(dividend, atoms), by)
             if abs(atom) > MAX_NUMBER:
                 return None
             atoms.append(atom)

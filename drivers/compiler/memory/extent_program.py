@@ -4,7 +4,7 @@ An artifact contains such a program instead of the compiler's extents. Its conte
 before they are used.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 import msgspec
@@ -25,15 +25,21 @@ _MAX_ATOMS: Final = 10_000
 _MAX_TERMS: Final = 64
 _MAX_DEGREE: Final = 8
 MAX_NUMBER: Final = 1 << 62
+#: How many excesses of a sum are taken apart to find its bounds: each doubles the number of cases.
+_MAX_CASES: Final = 4
 #: See `AtomKind` and `Relation`.
 QUOTIENT: Final = 1
 _REMAINDER: Final = 2
+EXCESS: Final = 3
 NEGATIVE: Final = 0
 _ZERO: Final = 1
 
 
 class Division(msgspec.Struct, frozen=True, array_like=True):
-    """An atom that is a quotient or remainder of two sums over earlier atoms."""
+    """An atom that is a quotient or remainder of two sums over earlier atoms.
+
+    Or it is the excess of the first one over 0; the second one is 1.
+    """
 
     kind: int
     dividend: Sum
@@ -69,12 +75,20 @@ class ExtentProgram(msgspec.Struct, frozen=True, array_like=True):
         Returns None if one is too large.
         """
         atoms = [(0, length) for length in lengths]
+        excesses: dict[int, Sum] = {}
         for division in self.divisions:
-            low, high = _range(division.dividend, atoms)
-            least, most = (max(1, end) for end in _range(division.divisor, atoms))
+            low, high = _range(division.dividend, atoms, excesses)
+            least, most = (max(1, end) for end in _range(division.divisor, atoms, excesses))
+            if division.kind == _REMAINDER:
+                atoms.append((0, most - 1))
+                continue
+            if division.kind == EXCESS:
+                excesses[len(atoms)] = division.dividend
+                atoms.append((max(0, low), max(0, high)))
+                continue
             corners = [end // by for end in (low, high) for by in (least, most)]
-            atoms.append((min(corners), max(corners)) if division.kind == QUOTIENT else (0, most - 1))
-        numbers = [_range(value, atoms)[1] for value in self.values]
+            atoms.append((min(corners), max(corners)))
+        numbers = [_range(value, atoms, excesses)[1] for value in self.values]
         return None if any(number > MAX_NUMBER for number in numbers) else numbers
 
     def at(self, lengths: Sequence[int], numbers: Iterable[int]) -> dict[int, int]:
@@ -88,10 +102,7 @@ class ExtentProgram(msgspec.Struct, frozen=True, array_like=True):
         last = max((atom for _, value in wanted for _, product in value for atom in product), default=0)
         for division in self.divisions[: max(0, last + 1 - len(atoms))]:
             dividend, divisor = total(division.dividend, atoms), total(division.divisor, atoms)
-            if divisor <= 0:
-                atoms.append(0)
-            else:
-                atoms.append(dividend // divisor if division.kind == QUOTIENT else dividend % divisor)
+            atoms.append(0 if divisor <= 0 else atom_of(division.kind, dividend, divisor))
         return {number: total(value, atoms) for number, value in wanted}
 
     def permits(self, lengths: Sequence[int | None]) -> bool:
@@ -106,7 +117,7 @@ class ExtentProgram(msgspec.Struct, frozen=True, array_like=True):
             if dividend is None or divisor is None or divisor <= 0:
                 atoms.append(None)
             else:
-                atoms.append(dividend // divisor if division.kind == QUOTIENT else dividend % divisor)
+                atoms.append(atom_of(division.kind, dividend, divisor))
         for guard in self.guards:
             value = _known_total(guard.value, atoms)
             if value is not None and (value < 0 if guard.relation == NEGATIVE else value == 0) != guard.holds:
@@ -121,7 +132,7 @@ class ExtentProgram(msgspec.Struct, frozen=True, array_like=True):
             raise BadData("the bounds of an open dimension are not valid")
         count = len(self.bounds)
         for number, division in enumerate(self.divisions, start=count):
-            if division.kind not in (QUOTIENT, _REMAINDER):
+            if division.kind not in (QUOTIENT, _REMAINDER, EXCESS):
                 raise BadData(f"unknown kind {division.kind} of a division")
             _check(division.dividend, number)
             _check(division.divisor, number)
@@ -144,6 +155,13 @@ def total(value: Sum, atoms: Sequence[int]) -> int:
     return found
 
 
+def atom_of(kind: int, dividend: int, divisor: int) -> int:
+    """Returns an atom of a kind for these numbers, of which the second one is positive."""
+    if kind == EXCESS:
+        return max(0, dividend)
+    return dividend // divisor if kind == QUOTIENT else dividend % divisor
+
+
 def _known_total(value: Sum, atoms: Sequence[int | None]) -> int | None:
     """Returns a sum for these atoms; None if one of those that it has is not known."""
     if any(atoms[number] is None for _, numbers in value for number in numbers):
@@ -151,8 +169,52 @@ def _known_total(value: Sum, atoms: Sequence[int | None]) -> int | None:
     return total(value, cast("Sequence[int]", atoms))
 
 
-def _range(value: Sum, atoms: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """Returns bounds of a sum over atoms that are in these ranges."""
+def _range(
+    value: Sequence[tuple[int, tuple[int, ...]]],
+    atoms: Sequence[tuple[int, int]],
+    excesses: Mapping[int, Sum],
+    depth: int = _MAX_CASES,
+) -> tuple[int, int]:
+    """Returns bounds of a sum over atoms that are in these ranges.
+
+    Args:
+        value: the sum.
+        atoms: the ranges.
+        excesses: what has each excess among the atoms.
+        depth: how many of them are replaced by it, and by 0, so that lengths cancel.
+    """
+    low, high = _range_of_terms(value, atoms)
+    last = max((number for _, numbers in value for number in numbers if number in excesses), default=None)
+    if last is None or not depth or any(numbers.count(last) > 1 for _, numbers in value):
+        return low, high
+    with_it = [(factor, _without(numbers, last)) for factor, numbers in value if last in numbers]
+    none = {numbers: factor for factor, numbers in value if last not in numbers}
+    whole = dict(none)
+    for factor, numbers in with_it:
+        for other, more in excesses[last]:
+            product = tuple(sorted((*numbers, *more)))
+            whole[product] = whole.get(product, 0) + factor * other
+    least, most = _range_of_terms(with_it, atoms)
+    lows, highs = zip(
+        *(
+            _range([(factor, numbers) for numbers, factor in each.items()], atoms, excesses, depth - 1)
+            for each in (none, whole)
+        ),
+        strict=True,
+    )
+    # It is the larger one of both if the factor is positive, and the smaller one if it is negative.
+    low = max(low, (max if least >= 0 else min)(lows))
+    return low, min(high, (min if most <= 0 else max)(highs))
+
+
+def _without(numbers: tuple[int, ...], last: int) -> tuple[int, ...]:
+    return tuple(number for number in numbers if number != last)
+
+
+def _range_of_terms(
+    value: Sequence[tuple[int, tuple[int, ...]]], atoms: Sequence[tuple[int, int]]
+) -> tuple[int, int]:
+    """Returns bounds of a sum over atoms in these ranges that do not depend on each other."""
     low = high = 0
     for factor, numbers in value:
         least = most = factor

@@ -249,6 +249,8 @@ class _Code:
         if atom.key not in self._numbers:
             if atom.kind is AtomKind.SYMBOL:
                 found = self._load_word(self._words.length(atom.number))
+            elif atom.kind is AtomKind.EXCESS:
+                found = self._new(f"call i64 @llvm.smax.i64(i64 {self.number(atom.dividend)}, i64 0)")
             else:
                 dividend, divisor = self.number(atom.dividend), self.number(atom.divisor)
                 self._check(self._new(f"icmp sgt i64 {divisor}, 0"), "a divisor is not positive")

@@ -13,8 +13,9 @@ import numpy as np
 from neurald.drivers.compiler.ir.extents.extent import (
     Extent,
     estimate,
-    highest,
+    excess,
     is_one,
+    may_change,
     same_length,
     surely_lowest,
 )
@@ -177,19 +178,20 @@ def _broadcast_length(one: Any, other: Any) -> Any:
 
 
 def _smaller(one: Any, other: Any) -> Any:
-    """Returns the smaller of two numbers; None if that differs from size to size."""
+    """Returns the smaller of two numbers; None if that is data.
+
+    So it is if they change while the model runs: a symbol may be 0, unlike a difference.
+    """
     if one is None or other is None:
         return None
-    difference = one - other
-    if highest(difference) <= 0:
-        return one
-    return other if surely_lowest(difference) >= 0 else None
+    found = excess(one - other)
+    return None if may_change(found) else one - found
 
 
 def _larger(one: Any, other: Any) -> Any:
-    """Returns the larger of two numbers; None if that differs from size to size."""
+    """Returns the larger of two numbers; None if that is data."""
     smaller = _smaller(one, other)
-    return None if smaller is None else other if smaller is one else one
+    return None if smaller is None else one + other - smaller
 
 
 def _arguments(call: Call) -> list[int]:

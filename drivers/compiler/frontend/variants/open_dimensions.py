@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
 from logging import Logger
 from typing import TYPE_CHECKING, TypeVar
 
@@ -21,6 +22,8 @@ _Compiled = TypeVar("_Compiled")
 
 #: Shortest length of an open dimension in examples.
 USUAL_LENGTH = 64
+#: Largest number of which lengths in examples are multiples.
+_MAX_FACTOR = 1024
 #: Lengths of shorter examples, the first ones for up to that many dimensions of different lengths.
 _SHORTER = ((31, 29, 23, 19), (13, 11, 7, 5))
 #: Lengths assumed for unspecified dimensions when deciding which operations are supported. Windows
@@ -157,7 +160,8 @@ def usual_examples(model: Model, shapes: Mapping[int, Shape]) -> Iterator[dict[i
     """Yields `usual_shapes`, and then ones that keep what the given lengths have in common.
 
     Some models are only valid for square matrices, or for images that are divided into blocks. Code
-    for lengths that are equal, or multiples of a power of 2, is valid for others that are so.
+    for lengths that are equal, or multiples of a number, is valid for others that are so. That is a
+    power of 2, or else the greatest common divisor.
 
     Args:
         model: valid.
@@ -165,10 +169,10 @@ def usual_examples(model: Model, shapes: Mapping[int, Shape]) -> Iterator[dict[i
     """
     opened = {index: open_positions(model.main.operands[index], shape) for index, shape in shapes.items()}
     divisor = math.gcd(*(shapes[index][at] for index, found in opened.items() for at in found))
-    factor = min(divisor & -divisor, USUAL_LENGTH)
+    factors = dict.fromkeys((1, min(divisor & -divisor, USUAL_LENGTH), min(divisor, _MAX_FACTOR)))
     tried: list[dict[int, Shape]] = []
-    for keeps_equal, each in ((False, 1), (True, 1), (False, factor), (True, factor)):
-        example = usual_shapes(model, shapes, keeps_equal=keeps_equal, factor=max(1, each))
+    for factor, keeps_equal in product(factors, (False, True)):
+        example = usual_shapes(model, shapes, keeps_equal=keeps_equal, factor=max(1, factor))
         if example not in tried:
             tried.append(example)
             yield example

@@ -127,6 +127,23 @@ def remainder(scope: "TermScope", dividend: Any, divisor: Any) -> Any:
     return common * _atom(scope, AtomKind.REMAINDER, rest, divisor) + offset
 
 
+def excess(scope: "TermScope", number: Any) -> Any:
+    """Returns by how much a number exceeds 0, in a canonical form: 0 if it is negative."""
+    if not isinstance(number, Polynomial):
+        return max(0, number)
+    with scope.assuming(0):
+        low, high = number.range()
+    if low >= 0 or high <= 0:
+        return number if low >= 0 else 0
+    if next(factor for product, factor in number.terms.items() if product) < 0:
+        return added(scope, number, excess(scope, multiplied(scope, number, -1)), 1)
+    common = math.gcd(*factors_of(number))
+    reduced = scope.extent({product: factor // common for product, factor in number.terms.items()})
+    key = f"({reduced.key}^0)"
+    atom = scope.atom(key, lambda: Atom(key, AtomKind.EXCESS, max(0, reduced.hint), -1, reduced))
+    return common * scope.extent({(atom,): 1})
+
+
 def divided(scope: "TermScope", dividend: Any, divisor: Any) -> tuple[Any, Any]:
     """Returns (whole, rest) with dividend = whole × divisor + rest."""
     terms = terms_of(dividend)

@@ -1,9 +1,9 @@
 """Extents: lengths of dimensions that are only known at run time.
 
 An `Extent` takes the place of an int in shapes. It is a polynomial over *symbols*, the dimensions
-that a model leaves open, and over quotients and remainders of such polynomials. It has a `hint`,
-its value for the sizes that the model is compiled with. Arithmetic yields extents again. Code
-generators write an extent like a number; its text is a name, which stands for its value at run
+that a model leaves open, and over quotients, remainders and excesses of such polynomials. It has a
+`hint`, its value for the sizes that the model is compiled with. Arithmetic yields extents again.
+Code generators write an extent like a number; its text is a name, which stands for its value at run
 time.
 
 The compiler decides by comparing lengths. A comparison that has the same outcome for all sizes is
@@ -52,6 +52,9 @@ class Extent:
 
         def range(self) -> tuple[int, int]:
             """See `Polynomial.range`."""
+
+        def excess(self) -> Any:
+            """See `excess`."""
 
         def __add__(self, other: Any) -> Any: ...
         def __radd__(self, other: Any) -> Any: ...
@@ -151,6 +154,11 @@ def is_multiple(number: int, divisor: int) -> bool:
     """
     rest = number % divisor
     return not isinstance(rest, Extent) and rest == 0
+
+
+def excess(number: Any) -> Any:
+    """Returns by how much a number exceeds 0: itself, or 0 if it is negative. Guards nothing."""
+    return number.excess() if isinstance(number, Extent) else max(number, 0)
 
 
 def at_least(number: int, least: int) -> int:

@@ -4,7 +4,14 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from neurald.drivers.compiler.ir.extents.arithmetic import added, decided, multiplied, quotient, remainder
+from neurald.drivers.compiler.ir.extents.arithmetic import (
+    added,
+    decided,
+    excess,
+    multiplied,
+    quotient,
+    remainder,
+)
 from neurald.drivers.compiler.ir.extents.extent import Extent
 from neurald.drivers.compiler.ir.extents.terms import Atom, AtomKind, Polynomial, Relation, terms_of
 from neurald.drivers.compiler.ir.extents.text import NAME_PREFIX
@@ -78,6 +85,10 @@ class PolynomialExtent(Polynomial, Extent):
 
     def __rtruediv__(self, other: Any) -> Any:
         return self._with_float(other, lambda one, two: two / one)
+
+    def excess(self) -> Any:
+        """See `neurald.drivers.compiler.ir.extents.extent.excess`."""
+        return excess(self.scope, self)
 
     def __pow__(self, other: Any) -> Any:
         return math.prod([self] * other) if isinstance(other, int) and other >= 0 else float(self) ** other
@@ -183,12 +194,20 @@ def described(number: Any) -> str:
     """Returns the text of a number for messages, such as `2 * n0 + 1`."""
     text = ""
     for product, factor in terms_of(number).items():
-        factors = [f"({_divided(atom)})" if atom.number < 0 else atom.key for atom in product]
+        factors = [_factor(atom) for atom in product]
         if abs(factor) != 1 or not product:
             factors.insert(0, str(abs(factor)))
         sign = "-" if factor < 0 else "+" if text else ""
         text += f"{f' {sign} ' if text else sign}{' * '.join(factors)}"
     return text or "0"
+
+
+def _factor(atom: Atom) -> str:
+    if atom.number >= 0:
+        return atom.key
+    if atom.kind is AtomKind.EXCESS:
+        return f"max({described(atom.dividend)}, 0)"
+    return f"({_divided(atom)})"
 
 
 def _divided(atom: Atom) -> str:

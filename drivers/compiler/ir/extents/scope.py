@@ -243,8 +243,16 @@ class ExtentScope:
         if len(factors) != 1:
             return False
         ((product, factor),) = factors.items()
-        if len(product) == 1 and product[0].kind is AtomKind.QUOTIENT and relation is Relation.NEGATIVE:
-            return self._restrict_dividend(product[0], factor, offset, holds)
+        if len(product) == 1 and product[0].kind is AtomKind.QUOTIENT:
+            if relation is Relation.NEGATIVE:
+                return self._restrict_dividend(product[0], factor, offset, holds)
+            with self.assuming(0):
+                low, high = extent.range()
+            if holds or 0 not in (low, high):
+                return False
+            # What is not the least number of its range exceeds it.
+            sign = -1 if low == 0 else 1
+            return self._restrict_dividend(product[0], sign * factor, sign * offset, holds=True)
         if len(product) != 1 or product[0].kind is not AtomKind.SYMBOL:
             return False
         symbol = product[0].number

@@ -1,4 +1,4 @@
-"""The terms of extents: symbols, quotients and remainders; and the bounds that follow."""
+"""The terms of extents: symbols, quotients, remainders, excesses; and the bounds that follow."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -9,14 +9,20 @@ from msgspec import Struct
 
 #: Quotients by numbers whose multiple exceeds this are not expanded to find bounds.
 _MAX_SCALE = 1 << 10
+#: Bounds of sums with more excesses are not found by cases, whose number they double.
+_MAX_EXCESSES = 4
 
 
 class AtomKind(IntEnum):
-    """Kinds of an `Atom`: an open dimension, or a quotient or remainder of two extents."""
+    """Kinds of an `Atom`: an open dimension, or what is computed from others.
+
+    That is a quotient or remainder of two extents, or the excess of one: by how much it exceeds 0.
+    """
 
     SYMBOL = 0
     QUOTIENT = 1
     REMAINDER = 2
+    EXCESS = 3
 
 
 class Relation(IntEnum):
@@ -32,7 +38,8 @@ class Atom(Struct, eq=False):
     Attributes:
         key: distinguishes it from others, the same in every process.
         number: the number of a symbol; -1 for others.
-        dividend, divisor: the dividend and divisor of a quotient or remainder, ints or extents.
+        dividend, divisor: the dividend and divisor of a quotient or remainder, ints or extents;
+            what has an excess, and 1.
         hint: its value for the sizes of the compilation.
     """
 
@@ -138,8 +145,39 @@ def _range_of(extent: Polynomial) -> tuple[int, int]:
     whole = _without_remainders(extent)
     if isinstance(whole, int):
         return whole, whole
-    expanded = _range_without_quotients(extent)
-    return (low, high) if expanded is None else (max(low, expanded[0]), min(high, expanded[1]))
+    for closer in (_range_without_quotients(extent), _range_by_cases(extent)):
+        if closer is not None:
+            low, high = max(low, closer[0]), min(high, closer[1])
+    return low, high
+
+
+def _range_by_cases(extent: Polynomial) -> tuple[int, int] | None:
+    """Returns bounds from those with an excess of x as x and as 0, so that lengths cancel, or None.
+
+    In n - (excess of n - 4), for example, which is the smaller one of n and 4, n occurs once then.
+    """
+    atoms = [atom for product in extent.terms for atom in product if atom.kind is AtomKind.EXCESS]
+    if not 1 <= len({atom.key for atom in atoms}) <= _MAX_EXCESSES:
+        return None
+    scope, atom = extent.scope, atoms[-1]
+    if any(product.count(atom) > 1 for product in extent.terms):
+        return None
+    others = {product: factor for product, factor in extent.terms.items() if atom not in product}
+    factors = {
+        left: factor
+        for product, factor in extent.terms.items()
+        if (left := without(product, (atom,))) is not None
+    }
+    none, factor = scope.extent(others), scope.extent(factors)
+    cases = [_bounds_of(each) for each in (none, none + factor * atom.dividend)]
+    low, high = _bounds_of(factor)
+    lows, highs = zip(*cases, strict=True)
+    # It is the larger one of both if the factor is positive, and the smaller one if it is negative.
+    return (max if low >= 0 else min)(lows), (min if high <= 0 else max)(highs)
+
+
+def _bounds_of(number: Any) -> tuple[int, int]:
+    return number.range() if isinstance(number, Polynomial) else (number, number)
 
 
 def _without_remainders(extent: Polynomial) -> Any:
@@ -230,10 +268,9 @@ def _range_of_sum(scope: "TermScope", terms: Mapping[Any, int]) -> tuple[int, in
 def _atom_range(scope: "TermScope", atom: Atom) -> tuple[int, int]:
     if atom.kind is AtomKind.SYMBOL:
         return scope.range_of(atom.number)
-    (low, high), (least, most) = (
-        each.range() if isinstance(each, Polynomial) else (each, each)
-        for each in (atom.dividend, atom.divisor)
-    )
+    (low, high), (least, most) = map(_bounds_of, (atom.dividend, atom.divisor))
+    if atom.kind is AtomKind.EXCESS:
+        return max(0, low), max(0, high)
     # Divisors are positive.
     least = max(1, least)
     if atom.kind is AtomKind.REMAINDER:

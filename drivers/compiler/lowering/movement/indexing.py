@@ -14,7 +14,7 @@ from neurald.drivers.compiler.ir.expression import (
     index,
     load,
 )
-from neurald.drivers.compiler.ir.extents.extent import same_shape
+from neurald.drivers.compiler.ir.extents.extent import is_zero, same_shape
 from neurald.drivers.compiler.ir.graph import delinearize, inside, linearize
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Shape, Value
@@ -96,7 +96,7 @@ def sliced(builder: Builder, source: Value, parts: Sequence[slice | None], shape
     for length in rest:
         steps.append((0, 1))
         lengths.append(length)
-    if all(begin == 0 and step == 1 for begin, step in steps if step) and same_shape(shape, source.shape):
+    if all(is_zero(begin) and step == 1 for begin, step in steps if step) and same_shape(shape, source.shape):
         return source
 
     def body(*at: Expression) -> Expression:

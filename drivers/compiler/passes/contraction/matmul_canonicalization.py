@@ -109,8 +109,8 @@ def _unbatched(node: MatrixProduct) -> tuple[Node, ...] | None:
     """Returns the nodes that replace a batched product, or None if it must stay."""
     *batches, height, width = node.left.shape
     count = math.prod(batches)
-    is_one_matrix = all(length == 1 for length in node.right.shape[:-2])
-    if len(node.output.shape) == 2 or not is_one_matrix or (node.left_transposed and count != 1):
+    is_one_matrix = all(map(is_one, node.right.shape[:-2]))
+    if len(node.output.shape) == 2 or not is_one_matrix or (node.left_transposed and not is_one(count)):
         return None
     left, of_left = reshaped(node.left, (count * height, width), node.operations)
     right, of_right = reshaped(node.right, node.right.shape[-2:], node.operations)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 
+from neurald.drivers.compiler.ir.extents.extent import is_one
 from neurald.drivers.compiler.ir.graph import MatrixProduct
 from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.cpu.kernels.common.product import BatchDimension, WeightOperand, WindowedProduct
@@ -16,7 +17,7 @@ def product_of(node: MatrixProduct) -> WindowedProduct:
     """
     *batches, rows, columns = node.output.shape
     size, depth = node.left.type.size_bytes, node.depth
-    shares_right = math.prod(node.right.shape[:-2]) == 1 and not node.left_transposed
+    shares_right = is_one(math.prod(node.right.shape[:-2])) and not node.left_transposed
     if shares_right and math.prod(node.left.shape[:-2]) == math.prod(batches):
         rows, batches = rows * math.prod(batches), []
     row_step, depth_step = (1, node.left.shape[-1]) if node.left_transposed else (depth, 1)
@@ -58,5 +59,6 @@ def _steps(value: Value, rank: int) -> list[int]:
     """Returns the distance in matrices along each batch dimension; 0 if broadcast."""
     lengths = (1,) * (rank - len(value.shape) + 2) + value.shape[:-2]
     return [
-        0 if length == 1 else math.prod(lengths[dimension + 1 :]) for dimension, length in enumerate(lengths)
+        0 if is_one(length) else math.prod(lengths[dimension + 1 :])
+        for dimension, length in enumerate(lengths)
     ]

@@ -117,7 +117,7 @@ divide:
   %is.positive = icmp sgt i64 %by, 0
   br i1 %is.positive, label %atom, label %invalid
 atom:
-  ; Quotients are rounded down, and remainders are not negative.
+  ; Quotients are rounded down, and remainders and excesses are not negative.
   %divided = load i64, ptr %p.dividend
   %quotient.near = sdiv i64 %divided, %by
   %remainder.near = srem i64 %divided, %by
@@ -128,7 +128,10 @@ atom:
   %remainder = select i1 %is.negative, i64 %remainder.up, i64 %remainder.near
   %kind = load i64, ptr %p.division
   %is.quotient = icmp eq i64 %kind, $QUOTIENT
-  %found = select i1 %is.quotient, i64 %quotient, i64 %remainder
+  %divided.once = select i1 %is.quotient, i64 %quotient, i64 %remainder
+  %is.excess = icmp eq i64 %kind, $EXCESS
+  %excess = call i64 @llvm.smax.i64(i64 %divided, i64 0)
+  %found = select i1 %is.excess, i64 %excess, i64 %divided.once
   %place = add i64 %symbols, %division
   %p.atom = getelementptr i64, ptr %atoms, i64 %place
   store i64 %found, ptr %p.atom

@@ -26,7 +26,7 @@ All sizes, dimensions and so on of a step are positions among the values of the 
 from enum import IntEnum
 from typing import Final
 
-from neurald.drivers.compiler.memory.extent_program import MAX_NUMBER, NEGATIVE, QUOTIENT
+from neurald.drivers.compiler.memory.extent_program import EXCESS, MAX_NUMBER, NEGATIVE, QUOTIENT
 from neurald.drivers.cpu.target.executable import MAX_COST_NS, RECORD_NS, UNSHARED
 
 #: The names of the native functions.
@@ -51,6 +51,7 @@ def sizing_program_text() -> str:
         "sizing_program.ll",
         MAX_NUMBER=MAX_NUMBER,
         QUOTIENT=QUOTIENT,
+        EXCESS=EXCESS,
         NEGATIVE=NEGATIVE,
         MAX_COST=float(MAX_COST_NS),
         RECORD_NS=RECORD_NS,

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from neurald.drivers.compiler.ir.extents.extent import Extent
+from neurald.drivers.compiler.ir.extents.extent import Extent, excess
 from neurald.drivers.compiler.ir.extents.scope import ExtentScope
 from neurald.drivers.compiler.memory.extent_evaluation import ExtentEvaluation
 from neurald.drivers.compiler.memory.extent_program import Division, ExtentProgram, ProgramBuilder
@@ -19,7 +19,7 @@ def test_values_are_those_of_arithmetic(seed: int) -> None:
     chosen = random.Random(seed)
     scope = ExtentScope([chosen.randint(2, 99), chosen.randint(2, 9)])
     steps = [
-        (chosen.randrange(2 + step), chosen.randrange(2 + step), chosen.randrange(5), chosen.randint(1, 30))
+        (chosen.randrange(2 + step), chosen.randrange(2 + step), chosen.randrange(6), chosen.randint(1, 30))
         for step in range(8)
     ]
 
@@ -27,7 +27,8 @@ def test_values_are_those_of_arithmetic(seed: int) -> None:
         numbers = list(start)
         for first, second, operation, known in steps:
             one, other = numbers[first], numbers[second]
-            numbers.append((one + other, one * known, one // known, one % known, one - other)[operation])
+            results = one + other, one * known, one // known, one % known, one - other, excess(one - other)
+            numbers.append(results[operation])
         return numbers
 
     numbers = computed(list(scope.symbols))

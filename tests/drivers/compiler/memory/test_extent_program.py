@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from neurald.drivers.compiler.ir.extents.extent import excess
 from neurald.drivers.compiler.ir.extents.scope import ExtentScope
 from neurald.drivers.compiler.memory.extent_program import (
     Condition,
@@ -35,7 +36,7 @@ def test_equal_numbers_are_stored_once() -> None:
         {"values": (((1, (0,) * 9),),)},
         {"values": (((1 << 63, (0,)),),)},
         {"values": (((1, ()),) * 65,)},
-        {"divisions": (Division(3, ((1, (0,)),), ((2, ()),)),)},
+        {"divisions": (Division(4, ((1, (0,)),), ((2, ()),)),)},
         {"divisions": (Division(1, ((1, (1,)),), ((2, ()),)),)},
         {"divisions": (Division(1, ((1, (0,)),), ((2, (1,)),)),)},
         {"divisions": (Division(1, ((1, (0,)),), ((2, ()),)),) * 10_000},
@@ -48,6 +49,18 @@ def test_hostile_programs_are_refused(change: dict[str, Any]) -> None:
     program.check()
     with pytest.raises(BadData):
         msgspec.structs.replace(program, **change).check()
+
+
+def test_upper_bounds_of_the_smaller_one_of_two_numbers() -> None:
+    """Else the scores of an attention to a window would get memory for those of all positions."""
+    builder = ProgramBuilder(scope := ExtentScope([100, 90]))
+    one, other = scope.symbols
+    window = one - excess(one - 16)
+    numbers = [one * window, other * window, window, excess(16 - one), one + excess(other - one)]
+    places = [builder.number(each) for each in numbers]
+    found = builder.result().largest([50, 30])
+    assert found is not None
+    assert [found[each] for each in places] == [50 * 16, 30 * 16, 16, 16, 50]
 
 
 def test_guards_on_lengths_that_are_known() -> None:

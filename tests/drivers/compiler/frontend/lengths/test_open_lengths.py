@@ -128,6 +128,30 @@ def as_reduced(graph: TfliteGraph, _: int, shape: int) -> Sequence[int]:
     return found
 
 
+def as_window(graph: TfliteGraph, value: int, shape: int) -> Sequence[int]:
+    """The last rows, at most 16, and those that are left to 16 as padding."""
+    count, before, first, begin = (
+        rows(graph, shape),
+        scalar(graph),
+        scalar(graph),
+        graph.tensor((2,), "INT32"),
+    )
+    zero = constant(graph, 0)
+    graph.operator("SUB", [count, constant(graph, 16)], [before], "SubOptions")
+    graph.operator("MAXIMUM", [before, zero], [first], "MaximumMinimumOptions")
+    graph.operator("PACK", [first, zero], [begin], "PackOptions", ValuesCount=2, Axis=0)
+    last = graph.tensor((9, COLUMNS), "FLOAT32", shape_signature=(-1, COLUMNS))
+    ends = [constant(graph, each) for each in ((0, 0), (1, 1))]
+    graph.operator(
+        "STRIDED_SLICE", [value, begin, *ends], [last], "StridedSliceOptions", BeginMask=2, EndMask=3
+    )
+    missing, padding, added = (scalar(graph) for _ in range(3))
+    graph.operator("SUB", [constant(graph, 16), count], [missing], "SubOptions")
+    graph.operator("MAXIMUM", [missing, zero], [padding], "MaximumMinimumOptions")
+    graph.operator("ADD", [padding, count], [added], "AddOptions")
+    return [last, padding, added]
+
+
 def scalar_vector(graph: TfliteGraph) -> int:
     return graph.tensor((1,), "INT32")
 
@@ -140,7 +164,7 @@ def filled(graph: TfliteGraph, length: int) -> int:
     return result
 
 
-@sweep("build", [as_moved, as_rounded, as_reduced])
+@sweep("build", [as_moved, as_rounded, as_reduced, as_window])
 def test_shapes_of_results_follow_from_computed_lengths(build: Build) -> None:
     """They are known before an execution, and so is the memory that it needs."""
     file = TfliteModel()
@@ -198,7 +222,10 @@ def test_shapes_that_are_broadcast(
     assert "operations as" not in caplog.text
 
 
-@sweep("build", [as_output, as_several, as_limit, as_divisor, as_index, as_moved, as_rounded, as_reduced])
+@sweep(
+    "build",
+    [as_output, as_several, as_limit, as_divisor, as_index, as_moved, as_rounded, as_reduced, as_window],
+)
 def test_lengths_are_numbers(build: Build, caplog: pytest.LogCaptureFixture) -> None:
     file = TfliteModel()
     graph = file.subgraph()

@@ -15,6 +15,7 @@ from neurald.drivers.compiler.ir.extents.extent import (
     Extent,
     at_least,
     estimate,
+    excess,
     highest,
     integer,
     is_always_at_least,
@@ -48,6 +49,9 @@ def value(number: Any, lengths: Lengths) -> int:
                 factor *= lengths[atom.number]
                 continue
             one, other = value(atom.dividend, lengths), value(atom.divisor, lengths)
+            if atom.kind is AtomKind.EXCESS:
+                factor *= max(0, one)
+                continue
             factor *= one // other if atom.kind is AtomKind.QUOTIENT else one % other
         total += factor
     return total
@@ -69,7 +73,11 @@ def passes(scope: ExtentScope, lengths: Lengths) -> bool:
     return True
 
 
-OPERATIONS = (operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod)
+def lesser(one: Any, other: Any) -> Any:
+    return one - excess(one - other)
+
+
+OPERATIONS = (operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod, lesser)
 COMPARISONS = (operator.lt, operator.le, operator.eq, operator.ne, operator.gt, operator.ge)
 
 
@@ -171,6 +179,17 @@ def test_guards_of_a_quotient_become_bounds(compare: Callable[[Any, Any], bool],
         for each in range(2, 120):
             low, high = scope.bounds(0)
             assert (low <= each <= high) == (compare((2 * each + 3) // 7 * factor, limit) == found)
+
+
+def test_a_quotient_that_is_not_the_least_of_its_range_exceeds_it() -> None:
+    for sign in (1, -1):
+        scope = ExtentScope([37])
+        (length,) = scope.symbols
+        assert sign * (length // 8) != 0
+        assert not scope.guards
+        assert scope.bounds(0) == (8, MAX_LENGTH)
+        assert sign * (length // 8) != 3 * sign
+        assert scope.guards
 
 
 def test_a_number_that_python_or_numpy_needs_pins_the_extent() -> None:
@@ -280,6 +299,8 @@ def test_bounds_hold_for_all_lengths(seed: int) -> None:
                     one % number,
                     (-one) % number,
                     one * number,
+                    excess(one - other),
+                    lesser(one, 20 * number),
                 )
             )
         )
@@ -317,6 +338,38 @@ def test_nested_quotients_become_one() -> None:
     assert (size // 3 - 2) // 5 is (size - 6) // 15
     assert not is_zero(size - 67)
     assert is_zero(size - size * 1)
+
+
+def test_the_smaller_and_the_larger_one_of_two_lengths() -> None:
+    """As the keys of a window, and paddings up to a length."""
+    one, other = ExtentScope((67, 40)).symbols
+    smaller = one - excess(one - other)
+    assert smaller is other - excess(other - one)
+    assert other + excess(one - other) is one + other - smaller
+    assert excess(3 * one - 3 * other) is 3 * excess(one - other)
+    assert lesser(one, 1) == 1
+    assert excess(one + 5) is one + 5
+    assert excess(-one) == 0
+    window = one - excess(one - 16)
+    assert (lowest(window), highest(window)) == (2, 16)
+    assert (lowest(window * other - other), highest(one * other - excess(one - 16) * other)) == (
+        2,
+        16 * MAX_LENGTH,
+    )
+    assert (lowest(one + excess(16 - one)), highest(excess(16 - one))) == (16, 14)
+    assert not one.scope.guards
+    assert window >= 16
+    assert one.scope.readable(window) == "-max(-16 + n0, 0) + n0"
+
+
+def test_bounds_of_many_excesses_take_no_long_time() -> None:
+    scope = ExtentScope(range(20, 60))
+    total = sum(excess(each - 10) for each in scope.symbols[:8])
+    assert lowest(total) == 0
+    nested: Any = 0
+    for each in scope.symbols:
+        nested = excess(nested + each - 10)
+        assert lowest(nested) == 0
 
 
 def test_a_length_padded_to_a_multiple_is_one() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from neurald.drivers.compiler.ir.extents.extent import excess
 from neurald.drivers.compiler.ir.extents.scope import ExtentScope
 from neurald.drivers.compiler.memory.buffer_location import Base, BufferLocation, Port
 from neurald.drivers.compiler.memory.extent_evaluation import ExtentEvaluation
@@ -102,7 +103,11 @@ def test_numbers_are_those_of_the_evaluation_by_arrays(seed: int) -> None:
     numbers: list[Any] = list(scope.symbols)
     for _ in range(8):
         one, other, known = chosen.choice(numbers), chosen.choice(numbers), chosen.randint(1, 30)
-        numbers.append(chosen.choice((one + other, one * known, one // known, one % known, one - other)))
+        numbers.append(
+            chosen.choice(
+                (one + other, one * known, one // known, one % known, one - other, excess(one - other))
+            )
+        )
     for _ in range(3):
         chosen.choice(numbers) >= chosen.randint(0, 50)  # noqa: B015 - becomes a guard
     builder = ProgramBuilder(scope)
