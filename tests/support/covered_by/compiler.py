@@ -7,6 +7,7 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/compiler/analysis/procedures.py": "tests/drivers/cpu/kernels/irregular/test_scatter.py",
     "drivers/compiler/frontend/constant_lowering.py": "tests/drivers/compiler/frontend/test_graph_builder.py",
     "drivers/compiler/frontend/constant_operations.py": "tests/drivers/compiler/frontend/test_graph_builder.py",
+    "drivers/compiler/frontend/control_flow/added_operations.py": "tests/drivers/compiler/frontend/control_flow/test_stepped_slices.py",
     "drivers/compiler/frontend/control_flow/branches.py": "tests/drivers/compiler/frontend/control_flow/test_structuring.py",
     "drivers/compiler/frontend/control_flow/consecutive_slices.py": "tests/drivers/cpu/data_dependent/test_lengths_from_data.py",
     "drivers/compiler/frontend/control_flow/counted_slices.py": "tests/drivers/compiler/frontend/control_flow/test_structuring.py",

@@ -5,18 +5,17 @@ gets a result of this size, and operations that count the rows follow it. Who ad
 rows that exist.
 """
 
-from collections.abc import Callable, Sequence
 from math import prod
 
 import numpy as np
 
+from neurald.drivers.compiler.frontend.control_flow.added_operations import AddedOperations, Append
 from neurald.drivers.compiler.frontend.control_flow.flat_graph import FlatGraph, Part, ShapeChanges
 from neurald.drivers.compiler.frontend.lengths.symbolic_integers import Sum
 from neurald.drivers.compiler.ir.value import Shape
-from neurald.hal.model.graph import Operand, Operation
+from neurald.hal.model.graph import Operation
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Lifetime, OperandType
-from neurald.hal.operations import DEFINITIONS
 from neurald.hal.records import replace
 
 _T = OperationType
@@ -26,9 +25,6 @@ _BOOL = OperandType.TENSOR_BOOL8
 _CONDITIONS = (_BOOL, OperandType.TENSOR_FLOAT32, OperandType.TENSOR_INT32, OperandType.TENSOR_INT64)
 #: The operations that have counted rows. The first result has the rows.
 COUNTED = frozenset((_T.TFLITE_WHERE, _T.TFLITE_UNIQUE, _T.TFLITE_SEGMENT_SUM))
-
-#: Adds an operation whose results have these shapes.
-Append = Callable[[Operation, Sequence[Shape]], None]
 
 
 def counted_rows(operation: Operation, flat: FlatGraph, append: Append, place: tuple[int, int]) -> Part:
@@ -58,6 +54,7 @@ class _CountedRows:
 
     def __init__(self, flat: FlatGraph, append: Append, operation: Operation) -> None:
         self._flat, self._append, self._operation = flat, append, operation
+        self._added = AddedOperations(flat, append, operation.number)
 
     def added(self, place: tuple[int, int]) -> Part:
         """See `counted_rows`."""
@@ -108,25 +105,11 @@ class _CountedRows:
         """Adds what is 1 where a condition holds."""
         kind = self._flat.operands[condition].type
         if kind is not _BOOL:
-            zero = self._constant(np.zeros(1), kind)
-            condition = self._computed(_T.TFLITE_NOT_EQUAL, (condition, zero), _BOOL)
-        return self._computed(_T.TFLITE_CAST, (condition,), OperandType.TENSOR_INT32)
+            zero = self._added.constant(np.zeros(1), kind)
+            condition = self._added.computed(_T.TFLITE_NOT_EQUAL, (condition, zero), _BOOL)
+        return self._added.computed(_T.TFLITE_CAST, (condition,), OperandType.TENSOR_INT32)
 
     def _reduced(self, kind: OperationType, value: int) -> int:
-        axes = self._constant(np.arange(len(self._flat.shape(value))), OperandType.TENSOR_INT32)
-        keeps = self._flat.add_operand(
-            Operand(type=OperandType.BOOL, dimensions=(), lifetime=Lifetime.CONSTANT_COPY, value=b"\0")
-        )
-        return self._computed(kind, (value, axes, keeps), self._flat.operands[value].type)
-
-    def _constant(self, values: np.ndarray, kind: OperandType) -> int:
-        array = values.astype(kind.dtype)
-        return self._flat.add_operand(
-            Operand(type=kind, dimensions=array.shape, lifetime=Lifetime.CONSTANT_COPY, value=array.tobytes())
-        )
-
-    def _computed(self, kind: OperationType, inputs: Sequence[int], result: OperandType) -> int:
-        output = self._flat.add_operand(Operand(type=result, dimensions=None))
-        added = Operation(type=kind, inputs=tuple(inputs), outputs=(output,), number=self._operation.number)
-        self._append(added, DEFINITIONS[kind].output_shapes(self._flat.call(added)))
-        return output
+        axes = self._added.constant(np.arange(len(self._flat.shape(value))), OperandType.TENSOR_INT32)
+        keeps = self._added.constant(value=False, kind=OperandType.BOOL)
+        return self._added.computed(kind, (value, axes, keeps), self._flat.operands[value].type)

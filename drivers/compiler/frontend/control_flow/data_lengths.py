@@ -40,6 +40,7 @@ _DIMENSIONS = ("axis", "axes", "permutation")
 #: Inputs by which lengths are divided. Code is generated as if no symbol were 1. It is right for 1
 #: nevertheless, unless it computes 1 // n, which is only 1 then.
 _DIVISORS = ("strides", "block_shape")
+_TRANSPOSED = (OperationType.TRANSPOSE_CONV_2D, OperationType.TFLITE_TRANSPOSE_CONV)
 
 
 class DataLengths:
@@ -73,6 +74,11 @@ class DataLengths:
             for each, found in ((rows, length), (Sum(0, rows.terms), length - rows.constant)):
                 self._flat.element_symbols.setdefault(each, (region, found))
             return
+        if operation.type in _TRANSPOSED:
+            from neurald.drivers.compiler.frontend.control_flow.transposed_sizes import add_transposed  # rare
+
+            add_transposed(operation, self._flat, self._symbols, self._operands, (graph, origin))
+            return
         ways = [lambda: self._with_symbols(operation, graph, origin)]
         if operation.type is OperationType.TFLITE_RANGE:
             if self._flat.operands[operation.outputs[0]].type is OperandType.TENSOR_FLOAT32:
@@ -81,11 +87,13 @@ class DataLengths:
             ways.insert(0, lambda: self._with_symbols(operation, graph, origin, _RANGE_HINTS))
         if operation.type in STRIDED_SLICES:
             from neurald.drivers.compiler.frontend.control_flow.consecutive_slices import ConsecutiveSlices
+            from neurald.drivers.compiler.frontend.control_flow.stepped_slices import SteppedSlices
 
             slices, place = ConsecutiveSlices(self._flat, self._symbols, self._operands), (graph, origin)
             ways[:0] = [
                 lambda: slices.add(operation, place),
                 lambda: slices.add(operation, place, opens=True),
+                lambda: SteppedSlices(self._flat, self._symbols, self._operands, operation, place).add(),
             ]
         if operation.type in RESHAPES:
             # A single length follows from the number of elements, others do not.

@@ -1,21 +1,15 @@
 """The number of elements of a RANGE of floats that are data, as operations of a flat graph."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-import numpy as np
-
+from neurald.drivers.compiler.frontend.control_flow.added_operations import AddedOperations, Append
 from neurald.drivers.compiler.frontend.control_flow.flat_graph import FlatGraph
-from neurald.drivers.compiler.ir.value import Shape
-from neurald.hal.model.graph import Operand, Operation
+from neurald.hal.model.graph import Operation
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import FusedActivation, Lifetime, OperandType
-from neurald.hal.operations import DEFINITIONS
+from neurald.hal.model.types import FusedActivation, OperandType
 
 _T = OperationType
 _FLOAT, _INT, _BOOL = OperandType.TENSOR_FLOAT32, OperandType.TENSOR_INT32, OperandType.TENSOR_BOOL8
-
-#: Adds an operation whose results have these shapes.
-Append = Callable[[Operation, Sequence[Shape]], None]
 
 
 def float_range_count(operation: Operation, flat: FlatGraph, append: Append) -> int:
@@ -30,18 +24,11 @@ def float_range_count(operation: Operation, flat: FlatGraph, append: Append) -> 
         A scalar of INT32: the number of elements, or a number that is negative or the largest
             integer if the step does not lead from the start to the limit.
     """
-
-    def constant(value: float, kind: OperandType) -> int:
-        array = np.array(value, kind.dtype)
-        return flat.add_operand(
-            Operand(type=kind, dimensions=(), lifetime=Lifetime.CONSTANT_COPY, value=array.tobytes())
-        )
+    added = AddedOperations(flat, append, operation.number)
+    constant = added.constant
 
     def computed(kind: OperationType, inputs: Sequence[int], result: OperandType = _FLOAT) -> int:
-        output = flat.add_operand(Operand(type=result, dimensions=None))
-        added = Operation(type=kind, inputs=tuple(inputs), outputs=(output,), number=operation.number)
-        append(added, DEFINITIONS[kind].output_shapes(flat.call(added)))
-        return output
+        return added.computed(kind, inputs, result)
 
     start, limit, delta = operation.inputs
     activation = constant(FusedActivation.NONE, OperandType.INT32)

@@ -6,7 +6,7 @@ operations tries several.
 
 from collections.abc import Callable, Sequence
 from itertools import chain, count, product, repeat
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from neurald.drivers.compiler.frontend.control_flow.flat_graph import FlatGraph, NotStructured
 from neurald.drivers.compiler.frontend.control_flow.structured_model import (
@@ -24,6 +24,9 @@ from neurald.drivers.compiler.ir.extents.extent import (
     symbols_of,
 )
 from neurald.hal.errors import BadData
+
+if TYPE_CHECKING:
+    from neurald.drivers.compiler.ir.extents.terms import Relation
 
 #: Lengths for which code is generated: those of a loop's values are at least the first one of
 #: `_HINTS`, and those that follow from data are less, because the latter are often limited by the
@@ -184,8 +187,18 @@ class LengthSymbols:
 
     def require_zero(self, *extents: Extent) -> None:
         """Makes the program check here that extents are 0."""
-        from neurald.drivers.compiler.ir.extents.scope import Guard  # Few models need it.
-        from neurald.drivers.compiler.ir.extents.terms import Relation
+        from neurald.drivers.compiler.ir.extents.terms import Relation  # Few models need it.
 
-        guards = tuple(Guard(extent=each, relation=Relation.ZERO, holds=True) for each in extents)
+        self._require(extents, Relation.ZERO, holds=True)
+
+    def require_not_negative(self, *extents: Extent) -> None:
+        """Makes the program check here that extents are not negative."""
+        from neurald.drivers.compiler.ir.extents.terms import Relation  # Few models need it.
+
+        self._require(extents, Relation.NEGATIVE, holds=False)
+
+    def _require(self, extents: Sequence[Extent], relation: "Relation", *, holds: bool) -> None:
+        from neurald.drivers.compiler.ir.extents.scope import Guard
+
+        guards = tuple(Guard(extent=each, relation=relation, holds=holds) for each in extents)
         self._flat.regions[-1].items.append(LengthUpdate(guards=guards))
