@@ -19,7 +19,7 @@ from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Value
 
 #: Lowest and highest exponent for which FIXED_POINT does not exceed 64 bits.
-_FIXED_POINT_EXPONENTS = (-32, 31)
+_FIXED_POINT_EXPONENTS = (-31, 31)
 #: The same for `rounded_once`.
 _ROUNDED_ONCE_EXPONENTS = (-31, 15)
 _MAX_SHIFT = 31

@@ -37,7 +37,8 @@ class Op(Enum):
     AND = auto()
     OR = auto()
     XOR = auto()
-    #: Shift amounts are 0 to bits - 1. Right shifts of signed integers are arithmetic.
+    #: Shift amounts are 0 to bits - 1; results of others are undefined. Right shifts of signed
+    #: integers are arithmetic.
     SHIFT_LEFT = auto()
     SHIFT_RIGHT = auto()
 
@@ -81,8 +82,8 @@ class Op(Enum):
     #: Takes (condition, a, b): a where the BOOL holds, else b.
     SELECT = auto()
     #: Takes (value, mantissa, exponent), all INT64 or INT32, and yields INT64. The value must be in
-    #: the range of INT32; drivers compute with its lower 32 bits. See
-    #: `neurald.hal.operations.arithmetic.fixed_point.multiply`.
+    #: the range of INT32; drivers compute with its lower 32 bits. Exponents are -31 to 31; results
+    #: of others are undefined. See `neurald.hal.operations.arithmetic.fixed_point.multiply`.
     FIXED_POINT = auto()
     #: FIXED_POINT with ties rounded upwards when shifting.
     FIXED_POINT_UP = auto()

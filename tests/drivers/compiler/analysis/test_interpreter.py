@@ -284,3 +284,22 @@ def test_functions_equal_the_math_module() -> None:
     for op, function in functions.items():
         found = element_by_element(lambda x, op=op: apply(op, x), numbers)
         np.testing.assert_allclose(found, [function(float(x)) for x in numbers], rtol=1e-6)
+
+
+@sweep("amount", [-1, 32, 33, 64])
+def test_shifts_beyond_the_type_give_results_that_no_processor_gives(amount: int) -> None:
+    values = np.array([0, 1, -1, 1 << 30, -(1 << 31), 12345], np.int32)
+    b = GraphBuilder()
+    source, amounts = b.constant(values), b.constant(np.array(amount, np.int32))
+
+    def body(op: Op, at: Expression) -> Expression:
+        return apply(op, load(source, (at,)), load(amounts, ()), type=Scalar.INT32)
+
+    shifted = [
+        b.compute((len(values),), lambda at, op=op: body(op, at)) for op in (Op.SHIFT_LEFT, Op.SHIFT_RIGHT)
+    ]
+    left, right = evaluate(b.finish(*shifted), [])
+    # Processors take the amount modulo 32, or shift out all bits.
+    for results, modulo in ((left, values << (amount % 32)), (right, values >> (amount % 32))):
+        assert not np.array_equal(results, modulo)
+        assert results.any()

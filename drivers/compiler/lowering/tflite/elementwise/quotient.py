@@ -18,8 +18,8 @@ _FRACTION_BITS = 23
 _EXPONENT_OF_HALF = 126
 #: Bits of a reciprocal's shift.
 _SHIFT_BITS = 5
-#: Smaller exponents shift out all bits.
-_MIN_EXPONENT = -32
+#: The least exponent of FIXED_POINT; smaller ones leave no bits.
+_MIN_EXPONENT = -31
 
 
 def _reciprocals(call: Call) -> Array:
@@ -53,8 +53,10 @@ def quantized_quotient(call: Call, builder: Builder) -> tuple[Value, ...]:
         headroom = 31 - _bits(dividend ^ (dividend >> 31))
         product = (dividend.to(Scalar.INT64) << headroom.to(Scalar.INT64)) * (inverse >> _SHIFT_BITS)
         unscaled = minimum((product + (1 << 30)) >> 31, (1 << 31) - 1)
-        shift = maximum(exponent - (over_unit + headroom), _MIN_EXPONENT)
-        result = fixed_point(unscaled, constant(mantissa, Scalar.INT32), shift)
+        shift = exponent - (over_unit + headroom)
+        kept = maximum(shift, _MIN_EXPONENT)
+        scaled = fixed_point(unscaled, constant(mantissa, Scalar.INT32), kept)
+        result = select(shift < _MIN_EXPONENT, 0, scaled)
         return saturate(result + output.zero_point, output, call.activation)
 
     def requirements(_: Expression, second: Expression) -> tuple[tuple[Expression, str], ...]:
