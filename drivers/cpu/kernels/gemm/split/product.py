@@ -20,7 +20,7 @@ from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.common import tile_registers
 from neurald.drivers.cpu.kernels.common.accumulator_spill import each_spilled_position
-from neurald.drivers.cpu.kernels.common.addressing import address, multiple, total
+from neurald.drivers.cpu.kernels.common.addressing import LINE_BYTES, address, multiple, prefetch, total
 from neurald.drivers.cpu.kernels.common.bias import initial_sums, split_bias
 from neurald.drivers.cpu.kernels.common.flattened import flattened
 from neurald.drivers.cpu.kernels.common.function import arguments_with, cost_ns, function_text
@@ -47,7 +47,7 @@ from neurald.drivers.cpu.target.target import Target
 _MAX_RELATIVE_COST = 0.8
 #: Name and parameters of the function that computes the sums of a group of tiles.
 _FUNCTION = f"@{NAME}.sums"
-_PARAMETERS = ("%source", "%panel", "%starts", "%totals")
+_PARAMETERS = ("%source", "%panel", "%ahead", "%starts", "%totals")
 
 
 def routine(kernel: Kernel, product: WindowedProduct, target: Target, other: float) -> Routine | None:
@@ -129,6 +129,13 @@ class _Writer:
         self._sums = [[row * plan.vectors + each for each in range(plan.vectors)] for row in range(count)]
         self._inputs = [count * plan.vectors + each for each in range(count)]
         self._factors = [count * (plan.vectors + 1) + each for each in range(plan.vectors)]
+
+    @property
+    def _ahead_bytes(self) -> int:
+        """Bytes of the next panel that are prefetched with each tile of words."""
+        plan = self._plan
+        groups = plan.block * plan.row_tiles
+        return -(-plan.panel_bytes // (groups * plan.chunks * LINE_BYTES)) * LINE_BYTES
 
     @property
     def _starts_offset(self) -> int:
@@ -228,7 +235,12 @@ class _Writer:
                         multiple(code, inner, plan.row_bytes),
                         multiple(code, column, plan.columns.stride * plan.pixel * HALF_BYTES),
                     )
-                    arguments = ", ".join(f"ptr {each}" for each in (source, panel, starts, totals))
+                    number = v.binary("sub", "i64", units.index, begin)
+                    number = total(code, multiple(code, number, plan.row_tiles), tiles.index)
+                    # The groups of a block together prefetch the whole next panel.
+                    part = multiple(code, number, plan.chunks * self._ahead_bytes)
+                    ahead = address(code, panel, str(plan.panel_bytes), part)
+                    arguments = ", ".join(f"ptr {each}" for each in (source, panel, ahead, starts, totals))
                     code.effect(f"call void {_FUNCTION}({arguments})")
                     position = total(code, multiple(code, top, plan.width), column)
                     self._write_results(totals, position, channel)
@@ -268,7 +280,7 @@ class _Writer:
         """Returns the function that stores the sums of a group of tiles."""
         plan = self._plan
         code = Instructions(_PARAMETERS)
-        source, panel, starts, totals = _PARAMETERS
+        source, panel, ahead, starts, totals = _PARAMETERS
         for row in self._sums:
             for number, each in enumerate(row):
                 at = address(code, starts, str(number * self._vector_bytes))
@@ -289,12 +301,21 @@ class _Writer:
             panel_line = address(
                 code, panel, multiple(code, rows.index, plan.runs * plan.steps * chunk_bytes)
             )
+            ahead_line = address(
+                code, ahead, multiple(code, rows.index, plan.runs * plan.steps * self._ahead_bytes)
+            )
             with code.loop("0", str(plan.runs)) as runs:
                 run = address(
                     code, line, multiple(code, runs.index, plan.columns.dilation * plan.pixel * HALF_BYTES)
                 )
                 panel_run = address(code, panel_line, multiple(code, runs.index, plan.steps * chunk_bytes))
+                ahead_run = address(
+                    code, ahead_line, multiple(code, runs.index, plan.steps * self._ahead_bytes)
+                )
                 with code.loop("0", str(plan.steps)) as steps:
+                    lines = address(code, ahead_run, multiple(code, steps.index, self._ahead_bytes))
+                    for each in range(0, self._ahead_bytes, LINE_BYTES):
+                        prefetch(code, address(code, lines, str(each)))
                     self._add(
                         code,
                         address(code, run, multiple(code, steps.index, plan.words * WORD_BYTES)),
