@@ -57,6 +57,7 @@ _FORK = multiprocessing.get_context("fork")
 _DAEMON = """
 import sys
 from pathlib import Path
+from neurald.hal.admission.served_clients import ServedClients
 from neurald.hal.admission.sharing import Sharing
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.transport.tls_files import TlsFiles
@@ -65,8 +66,8 @@ from neurald.service.daemon.running import run_daemon
 address, port, tls, first, count = sys.argv[1:]
 users = range(int(first), int(first) + int(count))
 sharing = Sharing(users=frozenset(users), socket_mode=0o666)
-daemon = Daemon("cpu", address, sharing=sharing, listen_tls=Address.parse(f"127.0.0.1:{port}"),
-                tls=TlsFiles.in_folder(Path(tls)))
+clients = ServedClients(tls=TlsFiles.in_folder(Path(tls)), sharing=sharing)
+daemon = Daemon("cpu", address, clients=clients, listen_tls=Address.parse(f"127.0.0.1:{port}"))
 run_daemon(daemon, ready=lambda a: print(a, flush=True))
 """
 

@@ -60,14 +60,15 @@ import sys
 from pathlib import Path
 sys.path.insert(0, {str(Path(__file__).resolve().parent)!r})
 from pacing import pace_all
+from neurald.hal.admission.served_clients import ServedClients
 from neurald.hal.rpc.transport.tls_files import TlsFiles
 from neurald.service.daemon.daemon import Daemon
 from neurald.service.daemon.running import run_daemon
 port, bytes_per_s, *folder = sys.argv[1:]
 if int(bytes_per_s):
     pace_all(int(bytes_per_s))
-tls = TlsFiles.in_folder(Path(folder[0])) if folder else None
-run_daemon(Daemon("cpu", "127.0.0.1:" + port, tls=tls), ready=lambda a: print(a, flush=True))
+clients = ServedClients(tls=TlsFiles.in_folder(Path(folder[0])) if folder else None)
+run_daemon(Daemon("cpu", "127.0.0.1:" + port, clients=clients), ready=lambda a: print(a, flush=True))
 """
 
 

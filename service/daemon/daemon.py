@@ -21,7 +21,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from neurald.hal.accounting.events import event_counts
 from neurald.hal.accounting.limits import Limits
 from neurald.hal.admission.admission import Admission
-from neurald.hal.admission.sharing import NOBODY_ELSE, Sharing
+from neurald.hal.admission.served_clients import OWN_USER, ServedClients
 from neurald.hal.admission.streams import StreamLimiter
 from neurald.hal.crashes.breadcrumbs import Breadcrumbs
 from neurald.hal.crashes.guard import CrashGuard
@@ -35,10 +35,10 @@ from neurald.hal.process.files.runtime_directory import address_of, prepare_dire
 from neurald.hal.process.memory.garbage import GarbageCollector
 from neurald.hal.process.memory.heap import HeapTrimmer
 from neurald.hal.process.threads.checked_thread import CheckedThread
+from neurald.hal.records import replace
 from neurald.hal.registry import create_device
 from neurald.hal.rpc.server.grpc_service import SERVICE
 from neurald.hal.rpc.server.server import DeviceServer
-from neurald.hal.rpc.transport.tls_files import TlsFiles
 from neurald.hal.validation.device_rules import validate_description
 from neurald.service.daemon.health import Health
 from neurald.service.daemon.memory_limit import limited_memory
@@ -86,16 +86,14 @@ class Daemon:
     Args:
         driver: name of a driver, or `module:factory`.
         listen: `unix:///path` or `host:port`; None for a socket in the runtime directory.
-        listen_tls: a second address, on TCP, for the clients that `tls` is about; None without one.
-        insecure: whether clients need no token, and may connect from other hosts without TLS.
+        listen_tls: a second address, on TCP, for clients with certificates; None without one.
+        clients: who is served: at both addresses together, if there are two.
         limits: the limits on sessions.
         drain_s: time limit for running calls during shutdown.
         sandbox: the sandbox of the process, which is closed before clients are served.
         takes_over: replace the process that serves the address, without a gap, once everything else
             is ready. The caller ensures that no third process does so at the same time.
-        tls: serve only clients with a certificate, over encrypted connections; see `DeviceServer`.
         notifier: tells a supervisor about the daemon's state; None if no supervisor has started it.
-        sharing: which other users of the machine are served.
 
     Attributes:
         sandbox: the sandbox of the process.
@@ -110,28 +108,24 @@ class Daemon:
         listen: str | None = None,
         *,
         listen_tls: Address | None = None,
-        insecure: bool = False,
+        clients: ServedClients = OWN_USER,
         limits: Limits | None = None,
         drain_s: float = DEFAULT_DRAIN_S,
         sandbox: Sandbox | None = None,
         takes_over: bool = False,
-        tls: TlsFiles | None = None,
         notifier: Notifier | None = None,
-        sharing: Sharing = NOBODY_ELSE,
     ) -> None:
-        if listen_tls is not None and tls is None:
+        if listen_tls is not None and clients.tls is None:
             raise BadData(f"{listen_tls} is for clients with certificates, which needs --tls FOLDER")
         self._driver = driver
         self.sandbox = sandbox or Sandbox(mode=SandboxMode.OFF)
         self._address = address_of(driver, listen)
         self._listen_tls = listen_tls
-        self._insecure = insecure
+        self._clients = clients
         self._limits = limits
         self._drain_s = drain_s
         self._takes_over = takes_over
-        self._tls = tls
         self._notifier = notifier or Notifier(None)
-        self._sharing = sharing
         # A signal handler may use a SimpleQueue, but not an event, whose lock the interrupted
         # thread may hold.
         self._stops: SimpleQueue[None] = SimpleQueue()
@@ -152,8 +146,8 @@ class Daemon:
         Raises:
             BadState: another process serves this address, or other users can replace the directory
                 of the socket.
-            BadData: other hosts can reach the address, and there is neither `tls` nor `insecure`;
-                or the device says something of itself that no device may.
+            BadData: see `ServedClients.require_guarded`; or the device says something of itself
+                that no device may.
             UnavailableDevice: there is no such driver, or its device is unavailable.
         """
         raise_descriptor_limit()
@@ -176,12 +170,10 @@ class Daemon:
                 device,
                 self._address,
                 limits=self._limits,
-                insecure=self._insecure,
+                clients=self._clients if self._listen_tls is None else replace(self._clients, tls=None),
                 driver=self._driver,
                 takes_over=self._takes_over,
                 watch=watch,
-                sharing=self._sharing,
-                tls=self._tls if self._listen_tls is None else None,
             )
             cleanup.callback(self._server.stop)
             self._servers = [self._server]
@@ -190,8 +182,8 @@ class Daemon:
                     device,
                     self._listen_tls,
                     limits=self._limits,
+                    clients=ServedClients(tls=self._clients.tls),
                     takes_over=self._takes_over,
-                    tls=self._tls,
                     beside=self._server,
                 )
                 cleanup.callback(remote.stop)

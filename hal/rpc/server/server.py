@@ -17,8 +17,9 @@ from neurald.hal.accounting.limits import Limits
 from neurald.hal.admission.access import AccessInterceptor
 from neurald.hal.admission.certificates import CertificateInterceptor
 from neurald.hal.admission.message_limits import MAX_AWAITED_MESSAGES, MessageLimitInterceptor
+from neurald.hal.admission.served_clients import OWN_USER, ServedClients
 from neurald.hal.admission.session import Session
-from neurald.hal.admission.sharing import NOBODY_ELSE, Sharing
+from neurald.hal.admission.sharing import NOBODY_ELSE
 from neurald.hal.admission.streams import StreamLimiter
 from neurald.hal.compiling.contract import compiles_apart
 from neurald.hal.compiling.session_pool import SessionPool
@@ -41,7 +42,6 @@ from neurald.hal.rpc.transport.access_token import create_token, remove_token, t
 from neurald.hal.rpc.transport.certificate import Revocations
 from neurald.hal.rpc.transport.status import server_options
 from neurald.hal.rpc.transport.tls_credentials import server_credentials
-from neurald.hal.rpc.transport.tls_files import TlsFiles
 from neurald.hal.rpc.wire.device import Access
 
 #: How many calls are served at the same time, and how many more wait for a thread; others are
@@ -75,18 +75,14 @@ class DeviceServer:
         device: the device to serve.
         address: the address to listen at.
         limits: the limits of sessions.
-        insecure: serve every client that reaches the address, without a token, even on other hosts,
-            although nothing is encrypted.
+        clients: who is served.
         driver: creates the same device in other processes, where models are compiled if the device
             implements `CompilesApart`; None compiles in this process.
         takes_over: whether to replace the sockets of another process at the same path, at once and
             without a gap, when everything else is ready. Clients of the other process keep their
-            connections. With `tls`, both processes listen at the same port until the other one
+            connections. With TLS, both processes listen at the same port until the other one
             ends.
         watch: knows which models kill the driver; None for one that no process reads.
-        tls: serve only clients with a certificate of the daemon's authority, over encrypted
-            connections, and without a token; only on TCP.
-        sharing: which other users are served; only on a UNIX socket.
         beside: another server of the same device, for the same sessions; None for the only one. It
             is stopped after this one.
 
@@ -97,9 +93,8 @@ class DeviceServer:
         streams: the limiter of streams.
 
     Raises:
-        BadData: other hosts can reach the address, and there is neither `tls` nor `insecure`; or
-            both were given, or `tls` for a UNIX socket.
-        BadState: the files of `tls` cannot be read, or are not valid.
+        BadData: see `ServedClients.require_guarded`.
+        BadState: the files for TLS cannot be read, or are not valid.
         UnavailableDevice: this process was forked from one that has used gRPC.
     """
 
@@ -109,16 +104,14 @@ class DeviceServer:
         address: Address,
         *,
         limits: Limits | None = None,
-        insecure: bool = False,
+        clients: ServedClients = OWN_USER,
         driver: str | None = None,
         takes_over: bool = False,
         watch: CrashWatch | None = None,
-        tls: TlsFiles | None = None,
-        sharing: Sharing = NOBODY_ELSE,
         beside: "DeviceServer | None" = None,
     ) -> None:
-        _require_guarded(address, tls, sharing, insecure=insecure)
-        self._sharing = sharing
+        clients.require_guarded(address)
+        self._sharing, tls = clients.sharing, clients.tls
         require_grpc()
         self._credentials = None if tls is None else server_credentials(tls)
         self._revocations = None if tls is None else Revocations(tls.revoked, tls.authority)
@@ -131,7 +124,7 @@ class DeviceServer:
             self.handler = DeviceHandler(device, limits, self._compilers, watch)
         else:
             self.handler = beside.handler
-        self._is_open_to_all = insecure
+        self._is_open_to_all = clients.insecure
         shares_port = takes_over and tls is not None
         self._staging = _staging_address(address) if takes_over and not shares_port else address
         #: The files of the sockets and of the token, which another process may replace.
@@ -329,27 +322,6 @@ class DeviceServer:
 
     def _stop_grpc(self) -> None:
         self.grpc.stop(_FLUSH_S).wait(_STOP_S)
-
-
-def _require_guarded(address: Address, tls: TlsFiles | None, sharing: Sharing, *, insecure: bool) -> None:
-    """Raises an error if an address cannot be guarded as its options ask, or is not guarded at all.
-
-    Args:
-        address, tls, sharing, insecure: see `DeviceServer`.
-
-    Raises:
-        BadData: the options exclude each other, or other hosts can reach the address unguarded.
-    """
-    if tls is not None and (insecure or address.path is not None):
-        what = "--insecure" if insecure else f"the UNIX socket {address.path}"
-        raise BadData(f"TLS is for TCP and checks every client, so it excludes {what}")
-    if not address.is_loopback and not insecure and tls is None:
-        raise BadData(
-            f"{address} can be reached from other hosts: pass --tls FOLDER with certificates (see neurald "
-            "cert), listen on 127.0.0.1, or pass --insecure to serve everyone without encryption"
-        )
-    if sharing != NOBODY_ELSE and address.path is None:
-        raise BadData(f"{address} is not a UNIX socket; users can be admitted to UNIX sockets only")
 
 
 def _staging_address(address: Address) -> Address:

@@ -130,6 +130,7 @@ def driver(
         driver=name,
         is_own_process=context.obj is OWN_PROCESS,
     )
+    from neurald.hal.admission.served_clients import ServedClients
     from neurald.hal.process.own_program import find_modules_here
     from neurald.hal.registry import get_ready
     from neurald.service.daemon.daemon import Daemon
@@ -157,14 +158,12 @@ def driver(
         name,
         listen,
         listen_tls=remote,
-        insecure=insecure,
+        clients=ServedClients(insecure=insecure, tls=files, sharing=sharing),
         limits=chosen,
         drain_s=drain,
         sandbox=entered,
         takes_over=take_over,
-        tls=files,
         notifier=notifier,
-        sharing=sharing,
     )
     raise typer.Exit(run_daemon(daemon, ready=ready, until_exit_of=until_exit_of))
 

@@ -24,6 +24,7 @@ import neurald as nd
 from neurald._proto import device_pb2
 from neurald.hal.accounting.limits import Limits
 from neurald.hal.admission.access import MAX_CONNECTION_SESSIONS
+from neurald.hal.admission.served_clients import ServedClients
 from neurald.hal.errors import BadData, BadState, DeadObject, UnavailableDevice
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.client.device import connect
@@ -157,7 +158,7 @@ def test_a_client_of_a_daemon_that_started_anew_meets_a_dead_one(runtime: Path) 
 
 
 def test_insecure_asks_nobody(runtime: Path) -> None:
-    server = DeviceServer(AddingDevice(), Address.parse("127.0.0.1:0"), insecure=True)
+    server = DeviceServer(AddingDevice(), Address.parse("127.0.0.1:0"), clients=ServedClients(insecure=True))
     server.start()
     assert not token_path(server.address).exists()
     assert status_of(server.address, f"/{SERVICE}/GetStatus", ()) is not grpc.StatusCode.UNAUTHENTICATED

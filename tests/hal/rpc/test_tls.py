@@ -17,6 +17,7 @@ from support.certificates import issue, issue_at, make_authority, make_old_autho
 from support.models.addition import AddingDevice, addition, request
 from support.waiting import wait_until
 
+from neurald.hal.admission.served_clients import ServedClients
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import BadData, BadState, DeadObject, Error, UnavailableDevice
 from neurald.hal.process.address import Address
@@ -40,7 +41,8 @@ def authority(tmp_path: Path) -> Authority:
 
 @contextlib.contextmanager
 def served(tls: TlsFiles | None, address: str = ANYWHERE, **options: Any) -> Iterator[DeviceServer]:
-    server = DeviceServer(AddingDevice(), Address.parse(address), tls=tls, **options)
+    clients = ServedClients(tls=tls)
+    server = DeviceServer(AddingDevice(), Address.parse(address), clients=clients, **options)
     server.start()
     try:
         yield server
@@ -247,10 +249,6 @@ def test_other_hosts_are_served_with_certificates_only(authority: Authority) -> 
     with served(gpu, "0.0.0.0:0") as server, connected(server, issue(authority, "laptop")) as device:
         assert works(device)
         assert "uses TLS" in refusal(server, None)
-    with pytest.raises(BadData, match="excludes --insecure"):
-        DeviceServer(AddingDevice(), everywhere, tls=gpu, insecure=True)
-    with pytest.raises(BadData, match="excludes the UNIX socket"):
-        DeviceServer(AddingDevice(), Address.parse("unix:///tmp/d.sock"), tls=gpu)
     with pytest.raises(BadData, match="TLS is for TCP"):
         connect("unix:///tmp/d.sock", tls=gpu)
 

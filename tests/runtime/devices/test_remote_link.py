@@ -17,6 +17,7 @@ from support.models.small import add_model
 from support.tiers import Tier, current_tier
 
 import neurald as nd
+from neurald.hal.admission.served_clients import ServedClients
 from neurald.hal.process.address import Address
 from neurald.hal.registry import create_device
 from neurald.hal.rpc.server.server import DeviceServer
@@ -52,7 +53,8 @@ def host(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Host]:
             authority = make_authority(tmp_path / "tls")
             gpu, laptop = issue(authority, "gpu", ["127.0.0.1"]), issue(authority, "laptop")
         device = create_device("sample-float-fast")
-        server = DeviceServer(device, Address.parse("127.0.0.1:0"), tls=gpu, insecure=gpu is None)
+        clients = ServedClients(tls=gpu, insecure=gpu is None)
+        server = DeviceServer(device, Address.parse("127.0.0.1:0"), clients=clients)
         server.start()
         stack.callback(server.stop)
         link = stack.enter_context(Link(server.address.port))

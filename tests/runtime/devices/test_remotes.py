@@ -8,6 +8,7 @@ import pytest
 from support.models.addition import AddingDevice
 
 import neurald as nd
+from neurald.hal.admission.served_clients import ServedClients
 from neurald.hal.errors import BadData
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.server.server import DeviceServer
@@ -25,7 +26,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def server() -> Iterator[DeviceServer]:
-    server = DeviceServer(AddingDevice(), Address.parse("127.0.0.1:0"), insecure=True)
+    server = DeviceServer(AddingDevice(), Address.parse("127.0.0.1:0"), clients=ServedClients(insecure=True))
     server.start()
     yield server
     server.stop()

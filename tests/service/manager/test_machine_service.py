@@ -31,12 +31,13 @@ from neurald.service.manager.state import DriverState
 
 #: Serves a device to a group until it is killed.
 _SERVE = f"""
+from neurald.hal.admission.served_clients import ServedClients
 from neurald.hal.admission.sharing import Sharing
 from neurald.service.daemon import daemon
 from neurald.service.daemon.running import run_daemon
 daemon.create_device = lambda name: AddingDevice()
 sharing = Sharing(users=frozenset(json.loads(sys.argv[2])), groups=frozenset([{SERVICE_GROUP}]), socket_mode=0o666)
-served = daemon.Daemon("reference", sys.argv[1], sharing=sharing)
+served = daemon.Daemon("reference", sys.argv[1], clients=ServedClients(sharing=sharing))
 run_daemon(served, ready=lambda address: print(address, flush=True))
 """
 #: Computes 1 + 2 on the first device that is not the CPU.

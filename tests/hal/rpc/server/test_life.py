@@ -15,6 +15,7 @@ from support.models.addition import AddingDevice, addition, request
 from support.waiting import wait_until
 
 from neurald._proto import device_pb2, types_pb2
+from neurald.hal.admission.served_clients import ServedClients
 from neurald.hal.admission.serving_turns import ServingPlace
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import (
@@ -90,7 +91,7 @@ def test_other_hosts_are_not_served_by_mistake(device: AddingDevice) -> None:
     for place in ("0.0.0.0:0", "[::]:0", "192.0.2.1:1", "example.org:1"):
         with pytest.raises(BadData, match="--insecure"):
             DeviceServer(device, Address.parse(place))
-    server = DeviceServer(device, Address.parse("0.0.0.0:0"), insecure=True)
+    server = DeviceServer(device, Address.parse("0.0.0.0:0"), clients=ServedClients(insecure=True))
     server.start()
     with socket.create_connection(("127.0.0.1", server.address.port), 5):
         pass
