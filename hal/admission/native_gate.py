@@ -11,6 +11,8 @@ from collections.abc import Hashable, Mapping
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
+from msgspec import Struct
+
 from neurald.hal.execution.native_serving import (
     ADD_RUNNERS,
     FACTOR_SHIFT,
@@ -218,3 +220,17 @@ class NativeGate:
 def _run_waiting(run: Any, memory: "ctypes.Array[ctypes.c_char]") -> None:
     use_ordinary_time_slices()  # short ones would interrupt the executions of many clients
     run(ctypes.addressof(memory))
+
+
+class GatePlace(Struct, frozen=True, kw_only=True, eq=False):
+    """The place at which the executions of a client wait for their turn.
+
+    Attributes:
+        gate: the gate that lets them run.
+        user: the share of the client's user.
+        client: the share of the client.
+    """
+
+    gate: NativeGate
+    user: NativeShare
+    client: NativeShare

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from neurald.hal.cache.store import Miss
 from neurald.hal.execution.recorded_calls import CALL_BITS, PartOf, Subjects, UnusualResults
-from neurald.runtime.tracing.span import STARTED, Recorder, Span, failure
+from neurald.runtime.tracing.span import STARTED, ExpandCall, Recorder, Span, failure
 
 #: The name of a span; or a function that returns its name and details, from the arguments of the
 #: call and its result; or what finds them later, or if nothing was found.
@@ -47,19 +47,14 @@ class LookUp(Struct, frozen=True, kw_only=True):
     name: str
 
 
-def _fixed(
-    process: int,
-    name: str,
-    category: str,
-    details: Mapping[str, Any],
-    start: int,
-    end: int,
-    thread: int,
-    call: int,
-    note: bytes,
-) -> tuple[Span, ...]:
-    del note
-    return (Span(name, category, start, end, process, thread, call, details),)
+def _fixed(process: int, name: str, category: str, details: Mapping[str, Any]) -> ExpandCall:
+    """Returns what makes spans of calls that are all described alike."""
+
+    def expand(start: int, end: int, thread: int, call: int, note: bytes) -> tuple[Span, ...]:
+        del note
+        return (Span(name, category, start, end, process, thread, call, details),)
+
+    return expand
 
 
 def _subjects(recorder: Recorder, category: str, later: Later) -> Subjects:
@@ -99,7 +94,7 @@ def recorded(category: str, describe: Describe, *, is_call: bool = False, expect
 def _named(
     name: str, category: str, is_call: bool, recorder: Recorder, method: Callable[..., Any]
 ) -> Callable[..., Any]:
-    subject = recorder.subject(partial(_fixed, recorder.process, name, category, NO_DETAILS))
+    subject = recorder.subject(_fixed(recorder.process, name, category, NO_DETAILS))
     return recorder.calls.recorded(method, subject, is_call=is_call)
 
 
@@ -110,7 +105,7 @@ def _looked_up(
     subjects: dict[str, int] = {}
 
     def subject_of(details: Mapping[str, Any]) -> int:
-        return recorder.subject(partial(_fixed, recorder.process, name, category, details))
+        return recorder.subject(_fixed(recorder.process, name, category, details))
 
     def missed(result: Miss | None) -> int:
         reason = "" if result is None else result.reason

@@ -30,6 +30,7 @@ from neurald.hal.operations.recurrent.quantized_lstm_cell import (
     LOG2_TOLERANCE,
     MAX_CELL_BITS,
     UNIT_SCALE,
+    Quantized16BitLstmCell,
     QuantizedGate,
     QuantizedLstmCell,
     ScaledWeights,
@@ -242,13 +243,13 @@ def _reference_16bit(call: Call) -> tuple[Array, ...]:
         for gate in ORDER_16BIT
     ]
     zero_point = call.operand(WEIGHTS_16BIT[0]).zero_point
+    cell = Quantized16BitLstmCell(
+        weights=np.concatenate(rows).astype(np.int64) - zero_point,
+        bias=np.concatenate([call.array(f"{gate}_gate_bias") for gate in ORDER_16BIT]).astype(np.int64),
+        multiplier=float(np.float32(call.operand(BIASES_16BIT[0]).scale)) / GATE_SCALE,
+    )
     return run_quantized_16bit_lstm(
-        np.concatenate(rows).astype(np.int64) - zero_point,
-        np.concatenate([call.array(f"{gate}_gate_bias") for gate in ORDER_16BIT]).astype(np.int64),
-        float(np.float32(call.operand(BIASES_16BIT[0]).scale)) / GATE_SCALE,
-        call.array("input"),
-        call.array("output_state_in"),
-        call.array("cell_state_in"),
+        cell, call.array("input"), call.array("output_state_in"), call.array("cell_state_in")
     )
 
 

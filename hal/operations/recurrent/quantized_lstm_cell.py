@@ -227,41 +227,48 @@ def _truncated(dividends: Array, divisor: int) -> Array:
     return np.where(dividends < 0, -(-dividends // divisor), dividends // divisor)
 
 
-def run_quantized_16bit_lstm(
-    weights: Array,
-    bias: Array,
-    multiplier: float,
-    values: Array,
-    output_state: Array,
-    cell_state: Array,
-    rounding: Rounding = Rounding.TWICE,
-) -> tuple[Array, Array]:
-    """Computes one step of a cell with inputs and outputs of scale 1/128 and zero point 128.
+class Quantized16BitLstmCell(Struct, frozen=True, kw_only=True):
+    """A cell with inputs and outputs of scale 1/128 and zero point 128.
 
-    Args:
+    Attributes:
         weights: without zero point, shape (4 × units, elements + units): the rows of input, cell,
             forget and output gate; the columns of the input come first.
         bias: int32, shape (4 × units,).
         multiplier: from the scale of the products to 2^-12.
+        rounding: the rounding of the sums.
+    """
+
+    weights: Array
+    bias: Array
+    multiplier: float
+    rounding: Rounding = Rounding.TWICE
+
+
+def run_quantized_16bit_lstm(
+    cell: Quantized16BitLstmCell, values: Array, output_state: Array, cell_state: Array
+) -> tuple[Array, Array]:
+    """Computes one step.
+
+    Args:
+        cell: the cell.
         values, output_state: uint8, shapes (batch, elements) and (batch, units).
         cell_state: int16 with 4 integer bits, shape (batch, units).
-        rounding: the rounding of the sums.
 
     Returns:
         The next cell state and the output.
     """
     centred = np.concatenate((values, output_state), axis=1).astype(np.float64) - 128
-    sums = np.empty((len(centred), len(weights)), np.int16)
+    sums = np.empty((len(centred), len(cell.weights)), np.int16)
     rescale = Requantization(
-        multipliers=np.array([multiplier]),
-        bias=bias,
+        multipliers=np.array([cell.multiplier]),
+        bias=cell.bias,
         zero_point=0,
         low=_INT16.min,
         high=_INT16.max,
         dtype=sums.dtype,
-        rounding=rounding,
+        rounding=cell.rounding,
     )
-    rescale(_sums(centred, weights), sums)
+    rescale(_sums(centred, cell.weights), sums)
     from_input, from_cell, from_forget, from_output = np.split(sums, 4, axis=1)
     admitted = product16(sigmoid16(from_input), tanh16(from_cell, 3))
     kept = product16(sigmoid16(from_forget), cell_state)

@@ -5,6 +5,7 @@ from typing import Final
 
 from neurald.hal.accounting.account import charging
 from neurald.hal.admission.admission import Admission
+from neurald.hal.admission.native_gate import GatePlace
 from neurald.hal.admission.registered_model import RegisteredModel
 from neurald.hal.admission.session import Session
 from neurald.hal.crashes.breadcrumbs import ActivitySlot
@@ -127,9 +128,7 @@ class NativeExecutions:
             self._connection,
             self._cancellation,
             self.activity,
-            gate,
-            gate.share_of(self._session.user),
-            self._session.share,
+            GatePlace(gate=gate, user=gate.share_of(self._session.user), client=self._session.share),
         )
 
     def forget(self, number: int) -> None:

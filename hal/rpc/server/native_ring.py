@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 from msgspec import Struct
 
-from neurald.hal.admission.native_gate import NativeGate, NativeShare
+from neurald.hal.admission.native_gate import GatePlace
 from neurald.hal.buffers.staging import ByteCopy
 from neurald.hal.crashes.breadcrumbs import ActivitySlot
 from neurald.hal.errors import ResourceExhaustedTransient
@@ -63,8 +63,7 @@ class NativeRing:
         connection: its socket.
         cancellation: the cancellation of its executions, which watches the ring.
         activity: the slot of the thread.
-        gate: the gate of the daemon.
-        user, client: shares of the session's user, and of the session.
+        place: where its executions wait for their turn.
         tells_times: whether completions tell how long executions took.
         spins: whether it polls for submissions before it sleeps.
 
@@ -79,9 +78,7 @@ class NativeRing:
         connection: socket.socket,
         cancellation: Cancellation,
         activity: ActivitySlot,
-        gate: NativeGate,
-        user: NativeShare,
-        client: NativeShare,
+        place: GatePlace,
         *,
         tells_times: bool = False,
         spins: bool = True,
@@ -91,9 +88,9 @@ class NativeRing:
         self._give_up: Any = _GiveUp(functions[GIVE_UP_RING])
         self._functions = functions
         self._ring = ring
-        self._gate = gate
-        gate.begin_native(functions)
-        self._owners = cancellation, user, client
+        self._gate = place.gate
+        self._gate.begin_native(functions)
+        self._owners = cancellation, place
         try:
             wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         except OSError as error:
@@ -114,9 +111,9 @@ class NativeRing:
         self._present: dict[int, int] = {}
         for name, value in (
             ("RING", ring.address),
-            ("GATE", gate.address),
-            ("USER", user.address),
-            ("CLIENT", client.address),
+            ("GATE", place.gate.address),
+            ("USER", place.user.address),
+            ("CLIENT", place.client.address),
             ("CANCELLATION", cancellation.address),
             ("ACTIVITY", activity.address),
             # Stamps have it. To ask for it each time would take a system call.

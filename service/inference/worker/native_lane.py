@@ -3,7 +3,7 @@
 import socket
 from typing import Final
 
-from neurald.hal.admission.native_gate import NativeShare
+from neurald.hal.admission.native_gate import GatePlace, NativeShare
 from neurald.hal.errors import Error
 from neurald.hal.execution.native_serving import IDLE, NEEDS_INSTANCE, PYTHON, REPORT, NativeCall
 from neurald.hal.lanes.repeats import SUBMISSION
@@ -131,9 +131,7 @@ class NativeLane:
             self._end,
             self._cancellation,
             self._activity,
-            lanes.gate,
-            lanes.share,
-            self._share,
+            GatePlace(gate=lanes.gate, user=lanes.share, client=self._share),
             tells_times=True,
             spins=self._spins,
         )

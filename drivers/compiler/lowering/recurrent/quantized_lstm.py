@@ -7,6 +7,7 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.machinery.table import Lowerings
 from neurald.drivers.compiler.lowering.movement.indexing import concatenated
 from neurald.drivers.compiler.lowering.recurrent.quantized_lstm_cell import (
+    Lowered16BitLstmCell,
     run_quantized_16bit_lstm,
     run_quantized_lstm,
 )
@@ -44,12 +45,15 @@ def _lower_16bit(call: Call, builder: Builder) -> tuple[Value, ...]:
         for gate in ORDER_16BIT
     ]
     biases = [builder.value(call, f"{gate}_gate_bias") for gate in ORDER_16BIT]
+    cell = Lowered16BitLstmCell(
+        weights=concatenated(builder, rows),
+        weights_zero=call.operand(WEIGHTS_16BIT[0]).zero_point,
+        bias=concatenated(builder, biases),
+        multiplier=float(np.float32(call.operand(BIASES_16BIT[0]).scale)) / GATE_SCALE,
+    )
     return run_quantized_16bit_lstm(
         builder,
-        concatenated(builder, rows),
-        call.operand(WEIGHTS_16BIT[0]).zero_point,
-        concatenated(builder, biases),
-        float(np.float32(call.operand(BIASES_16BIT[0]).scale)) / GATE_SCALE,
+        cell,
         builder.value(call, "input"),
         builder.value(call, "output_state_in"),
         builder.value(call, "cell_state_in"),

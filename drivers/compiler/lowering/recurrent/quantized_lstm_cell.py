@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.drivers.compiler.ir.builder import Builder
 from neurald.drivers.compiler.ir.expression import (
@@ -219,29 +220,35 @@ def _truncated(dividend: Expression, divisor: int) -> Expression:
     return apply(Op.TRUNCATE_DIVIDE, dividend, int64_constant(divisor))
 
 
-def run_quantized_16bit_lstm(
-    builder: Builder,
-    weights: Value,
-    weights_zero: int,
-    bias: Value,
-    multiplier: float,
-    source: Value,
-    output_state: Value,
-    cell_state: Value,
-    rounding: Rounding = Rounding.TWICE,
-) -> tuple[Value, Value]:
-    """Runs one step of a cell with input and output scale 1/128 and zero point 128.
+class Lowered16BitLstmCell(Struct, frozen=True, kw_only=True):
+    """A cell with input and output scale 1/128 and zero point 128.
 
-    Args:
-        builder: the builder of the operation.
+    Attributes:
         weights: UINT8, (4 × units, elements + units): rows of the input, cell, forget and output
             gates.
         weights_zero: zero point of the weights.
         bias: INT32, (4 × units,).
         multiplier: from the scale of the products to 2^-12.
+        rounding: the rounding of the sums.
+    """
+
+    weights: Value
+    weights_zero: int
+    bias: Value
+    multiplier: float
+    rounding: Rounding = Rounding.TWICE
+
+
+def run_quantized_16bit_lstm(
+    builder: Builder, cell: Lowered16BitLstmCell, source: Value, output_state: Value, cell_state: Value
+) -> tuple[Value, Value]:
+    """Runs one step.
+
+    Args:
+        builder: the builder of the operation.
+        cell: the cell.
         source, output_state: UINT8, (batch, elements) and (batch, units).
         cell_state: INT16 with 4 integer bits, (batch, units).
-        rounding: the rounding of the sums.
 
     Returns:
         The next cell state and the output.
@@ -249,14 +256,16 @@ def run_quantized_16bit_lstm(
     units = cell_state.shape[1]
     rows = concatenated(builder, [source, output_state], 1)
     kind = Scalar.INT32 if 2 * _MAX_PRODUCT * rows.shape[1] < 1 << 31 else Scalar.INT64
-    products = builder.matrix_product(rows, weights, type=kind, left_zero=128, right_zero=weights_zero)
-    mantissa, exponent = (constant(part, Scalar.INT32) for part in quantize_multiplier(multiplier))
+    products = builder.matrix_product(
+        rows, cell.weights, type=kind, left_zero=128, right_zero=cell.weights_zero
+    )
+    mantissa, exponent = (constant(part, Scalar.INT32) for part in quantize_multiplier(cell.multiplier))
     sigmoid, tanh = sigmoid16(builder), tanh16(builder, 3)
 
     def gate(index: int, row: Expression, unit: Expression) -> Expression:
         column = unit + index * units
-        total = load(products, (row, column)).to(Scalar.INT64) + load(bias, (column,)).to(Scalar.INT64)
-        return saturate16(requantized(saturate32(total), mantissa, exponent, rounding))
+        total = load(products, (row, column)).to(Scalar.INT64) + load(cell.bias, (column,)).to(Scalar.INT64)
+        return saturate16(requantized(saturate32(total), mantissa, exponent, cell.rounding))
 
     def next_state(row: Expression, unit: Expression) -> Expression:
         admitted = product16(sigmoid(gate(0, row, unit)), tanh(gate(1, row, unit)))

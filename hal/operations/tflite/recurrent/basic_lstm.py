@@ -16,6 +16,7 @@ from neurald.hal.operations.machinery.signature import Form, row, tensor
 from neurald.hal.operations.recurrent.quantized_lstm_cell import (
     GATE_SCALE,
     LOG2_TOLERANCE,
+    Quantized16BitLstmCell,
     run_quantized_16bit_lstm,
 )
 from neurald.hal.records import replace
@@ -102,13 +103,13 @@ def _shape(call: Call) -> tuple[Shape, ...]:
 
 
 def _reference(call: Call) -> tuple[Array, ...]:
+    cell = Quantized16BitLstmCell(
+        weights=call.array("weights").astype(np.int64) - call.operand("weights").zero_point,
+        bias=call.array("bias").astype(np.int64),
+        multiplier=float(np.float32(call.operand("bias").scale)) / GATE_SCALE,
+        rounding=Rounding.TWICE_UP,
+    )
     state, output = run_quantized_16bit_lstm(
-        call.array("weights").astype(np.int64) - call.operand("weights").zero_point,
-        call.array("bias").astype(np.int64),
-        float(np.float32(call.operand("bias").scale)) / GATE_SCALE,
-        call.array("input"),
-        call.array("output_state_in"),
-        call.array("cell_state_in"),
-        Rounding.TWICE_UP,
+        cell, call.array("input"), call.array("output_state_in"), call.array("cell_state_in")
     )
     return output, state

@@ -9,7 +9,7 @@ from neurald.drivers.cpu.native.objects.llvm import LoadedCode, TargetMachine
 from neurald.drivers.cpu.native.programs.step_program import step_program_text
 from neurald.drivers.cpu.target.target import host_target
 from neurald.drivers.settings import Settings
-from neurald.hal.admission.native_gate import NativeGate, NativeShare
+from neurald.hal.admission.native_gate import GatePlace, NativeGate, NativeShare
 from neurald.hal.crashes.breadcrumbs import Breadcrumbs
 from neurald.hal.execution.native_serving import PYTHON, RING_FUNCTIONS
 from neurald.hal.memory.pool import SharedMemory
@@ -51,9 +51,7 @@ define internal i32 @poll(ptr %polled, i64 %count, i32 %limit) {{
             theirs,
             Cancellation(),
             Breadcrumbs.private().slot(),
-            NativeGate(1, {}),
-            NativeShare(),
-            NativeShare(),
+            GatePlace(gate=NativeGate(1, {}), user=NativeShare(), client=NativeShare()),
         )
         assert ring.serve() == PYTHON, "it has arrived, and no call is known"
     assert waited_ms.value == 0
