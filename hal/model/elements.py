@@ -1,6 +1,7 @@
 """Views the bytes of a value as an array, and arrays as the elements to store."""
 
 import math
+from typing import Final
 
 from neurald.hal.lazy_numpy import np
 from neurald.hal.model.strings import decode_strings, encode_strings
@@ -28,10 +29,15 @@ def stored_array(source: memoryview, operand_type: OperandType, shape: tuple[int
     return np.frombuffer(source, dtype).reshape(shape)
 
 
+#: A part of an array is copied if the array is more than this factor larger: a view keeps the
+#: memory of all elements.
+MAX_KEPT_FACTOR: Final = 2
+
+
 def first_elements(array: "np.ndarray", shape: tuple[int, ...]) -> "np.ndarray":
     """Returns an array's first elements in this shape; a copy if they are a small part."""
     found = array.reshape(-1)[: math.prod(shape)].reshape(shape)
-    return found if 2 * found.nbytes >= array.nbytes else found.copy()
+    return found if MAX_KEPT_FACTOR * found.nbytes >= array.nbytes else found.copy()
 
 
 def as_elements(array: "np.ndarray", operand_type: OperandType) -> "np.ndarray":

@@ -24,6 +24,7 @@ from neurald.hal.execution.reusable import ReusableExecution
 from neurald.hal.lazy_numpy import Array, np
 from neurald.hal.memory.pool import Memory
 from neurald.hal.memory.private_memory import aligned_zeros
+from neurald.hal.model.elements import MAX_KEPT_FACTOR
 from neurald.hal.model.graph import Operand
 from neurald.hal.model.model import Model
 from neurald.hal.model.request import Request
@@ -32,8 +33,8 @@ from neurald.hal.sync.cancellation import Cancellation
 if TYPE_CHECKING:
     from neurald.hal.execution.reference_model import ReferenceModel
 
-#: The number of an output, its elements that exist, and whether these are few, so that a copy of
-#: them is returned instead of a view that keeps the memory of all.
+#: The number of an output, its elements that exist, and whether these are copied; see
+#: `MAX_KEPT_FACTOR`.
 _Part: TypeAlias = tuple[int, slice | tuple[slice, ...], bool]
 
 #: Number of requests whose buffers are kept.
@@ -204,7 +205,7 @@ def _parts(executable: Executable, counts: Sequence[int]) -> "list[_Part]":
         if shape != whole:
             # All dimensions before that of the rows have one element. One slice takes less time.
             rows, before = slice(shape[each.dimension]), (slice(None),) * each.dimension
-            is_few = 2 * math.prod(shape) < math.prod(whole)
+            is_few = MAX_KEPT_FACTOR * math.prod(shape) < math.prod(whole)
             found.append((each.output, (*before, rows) if before else rows, is_few))
     return found
 

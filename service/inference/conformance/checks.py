@@ -10,11 +10,12 @@ import random
 import struct
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 
+from neurald.hal.records import replace
 from neurald.service.inference.conformance.client import (
     Inference,
     ModelOffer,

@@ -1,12 +1,12 @@
 """A client over gRPC for the checks."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 import grpc
 from google.protobuf.message import DecodeError
 
+from neurald.hal.records import replace
 from neurald.service.inference.conformance.client import (
     Counters,
     Inference,

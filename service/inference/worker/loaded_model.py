@@ -3,7 +3,6 @@
 import mmap
 import os
 import stat
-from dataclasses import replace
 from typing import Final
 
 import msgspec
@@ -14,6 +13,7 @@ from neurald.hal.errors import BadData, Error, UnavailableDevice
 from neurald.hal.lanes.opening import TensorDescription
 from neurald.hal.lanes.packets import kind_of
 from neurald.hal.model.types import DeviceType
+from neurald.hal.records import replace
 from neurald.hal.sync.deadline import deadline_in
 from neurald.runtime.compilation import Compilation
 from neurald.runtime.devices.on_demand import OnDemandDevice
