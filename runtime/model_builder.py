@@ -401,7 +401,7 @@ class ModelBuilder:
 
     def _indexes(self, indexes: Sequence[int], what: str) -> tuple[int, ...]:
         if indexes is None:
-            raise UnexpectedNull(f"{what}: the list of operands is None")
+            raise UnexpectedNull(f"{what}: the list of operands is None; a sequence of indexes is expected")
         result = integers(indexes, f"{what}: the list of operands")
         for index in result:
             if not 0 <= index < len(self._operands):

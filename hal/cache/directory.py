@@ -72,7 +72,7 @@ class CacheDirectory:
         except OSError as error:
             raise BadState(f"the cache {self.path} cannot be read: {error.strerror}") from None
         if not stat.S_ISDIR(status.st_mode):
-            raise BadState(f"the cache {self.path} is not a directory")
+            raise BadState(f"the cache {self.path} is not a directory; remove it, or name a directory")
         if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise BadState(
                 f"the cache {self.path} can be written by other users; a directory that is yours is expected "

@@ -219,7 +219,9 @@ def _validate_ends(graph: Subgraph) -> None:
                     f"{what} {position}: {operand_name(graph.operands, index)} has lifetime {found}"
                 )
         if len(set(indexes)) != len(indexes):
-            raise BadData(f"an operand is listed twice among the {what}s")
+            twice = next(each for each in indexes if indexes.count(each) > 1)
+            name = operand_name(graph.operands, twice)
+            raise BadData(f"{name} is listed twice among the {what}s; each is listed once")
         declared = [operand.lifetime for operand in graph.operands].count(lifetime)
         if declared != len(indexes):
             raise BadData(f"{declared} operands of lifetime {lifetime.name}; {len(indexes)} are listed")

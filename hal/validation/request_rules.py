@@ -40,7 +40,7 @@ def validate_argument(
     """
     if argument.pool is None:
         if is_output:
-            raise BadData(f"{where}: no memory is given for this output")
+            raise BadData(f"{where}: no memory is given; every output needs some")
         if argument.length or argument.offset or argument.padding:
             raise BadData(f"{where}: an omitted argument must have offset, length and padding 0")
         return

@@ -157,7 +157,9 @@ def read_keys(path: str | os.PathLike[str]) -> tuple[bytes, ...]:
         with os.fdopen(descriptor, "rb") as opened:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
-                raise BadData(f"{file}: it is not a regular file")
+                raise BadData(
+                    f"{file}: it is not a regular file; one that `neurald compile --public-key` wrote is expected"
+                )
             _check(file, status)
             content = read_at_most(opened, _MAX_FILE_BYTES)
     except OSError as error:

@@ -277,7 +277,7 @@ def load_plan(
         check_devices(devices)
     name, memory = file_content(file_path(path, "the plan file"))
     if not isinstance(memory, FileMemory):
-        raise BadData(f"{name}: a file is expected")
+        raise BadData(f"{name} is not a regular file; one that `neurald compile` wrote is expected")
     container = verified_container(name, memory, _trusted(trust))
     try:
         content = from_json(container.content, _Content)

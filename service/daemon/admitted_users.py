@@ -51,7 +51,7 @@ def _number(given: str | int, kind: str, find: Callable[[str], int]) -> int:
             return find(given)
         except KeyError:
             pass
-    raise BadData(f"there is no {kind} {given!r} on this machine")
+    raise BadData(f"there is no {kind} {given!r} on this machine; create it, or name another")
 
 
 def _mode(text: str) -> int:

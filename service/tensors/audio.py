@@ -118,7 +118,7 @@ def read_audio(path: Path, rate: int) -> Array:
         )
     samples = header.samples(content)
     if not len(samples):
-        raise BadData(f"{path} has no samples")
+        raise BadData(f"{path} has no samples; a recording is expected")
     mixed = samples.mean(1)
     if found == rate:
         return np.asarray(mixed)

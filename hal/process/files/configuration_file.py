@@ -62,7 +62,10 @@ def read_configuration(path: Path, *, must_exist: bool) -> dict[str, Any]:
             text = read_at_most(file, _MAX_FILE_BYTES)
     except FileNotFoundError:
         if must_exist:
-            raise BadState(f"the configuration file {path} does not exist") from None
+            raise BadState(
+                f"the configuration file {path} does not exist; create it, or correct what names it (--config or "
+                "NEURALD_CONFIG)"
+            ) from None
         return {}
     except OSError as error:
         raise BadState(f"the configuration file {path} cannot be read: {error.strerror or error}") from None

@@ -50,7 +50,9 @@ def require_listener(address: Address, deadline_s: float) -> None:
     except socket.gaierror as error:
         raise UnavailableDevice(f"the host of {address} is not known: {error.strerror}") from None
     except TimeoutError:
-        raise UnavailableDevice(f"the host of {address} does not answer") from None
+        raise UnavailableDevice(
+            f"the host of {address} does not answer; check that it runs and that no firewall is in between"
+        ) from None
     except OSError as error:
         if error.errno in _NO_LISTENER:
             raise UnavailableDevice(f"no driver daemon listens at {address}; {_remedy(address)}") from None

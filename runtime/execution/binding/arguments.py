@@ -103,7 +103,7 @@ class ExecutionArguments:
         """
         operand = self._unbound_operand(self._outputs, self._output_operands, index, "output")
         if array is None:
-            raise UnexpectedNull(f"output {index}: the array is None")
+            raise UnexpectedNull(f"output {index}: the array is None; an array for the result is expected")
         what = f"output {index}"
         dimensions = check_dimensions(dimensions, f"{what}: the shape")
         if operand.type is OperandType.TENSOR_STRING:
@@ -273,7 +273,7 @@ def _checked_range(
         UnexpectedNull: there is no memory.
     """
     if memory is None:
-        raise UnexpectedNull(f"{what}: the memory is None")
+        raise UnexpectedNull(f"{what}: the memory is None; a Memory is expected")
     instance(memory, Memory, f"{what}: the memory")
     return (
         integer(offset, f"{what}: the offset"),

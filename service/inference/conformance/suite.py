@@ -70,7 +70,9 @@ def _subject(client: V2Client, model: str, mutations: int) -> CheckedServer:
             raise BadData("the server has no model that is ready; name one with --model")
         offer = client.offer(model)
     except (Unavailable, OSError) as error:
-        raise UnavailableDevice(f"the server does not answer: {error}") from None
+        raise UnavailableDevice(
+            f"the server does not answer: {error}; check that it runs, and the URL of --service"
+        ) from None
     if isinstance(offer, Reply):
         if offer.status != "NOT_FOUND":
             raise UnavailableDevice(
