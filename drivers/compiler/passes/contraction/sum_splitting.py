@@ -20,7 +20,7 @@ from neurald.hal.records import replace
 
 _MAX_INT32 = (1 << 31) - 1
 #: Sums of more parts are left as they are.
-_MOST_PARTS = 32
+_MAX_PARTS = 32
 
 
 def split_sums(graph: Graph) -> bool:
@@ -99,7 +99,7 @@ def _parts(node: Convolution, weights: Array) -> int:
     reach = max(int(limits.max) - node.input_zero, node.input_zero - int(limits.min))
     magnitudes = np.abs(weights.astype(np.int64) - node.weights_zero).sum(axis=(1, 2))
     channels, depth = magnitudes.shape
-    for count in range(2, min(_MOST_PARTS, depth // 2) + 1):
+    for count in range(2, min(_MAX_PARTS, depth // 2) + 1):
         if depth % count == 0:
             sums = magnitudes.reshape(channels, count, depth // count).sum(axis=2)
             if reach * int(sums.max(initial=0)) <= _MAX_INT32:
