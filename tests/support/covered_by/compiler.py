@@ -12,7 +12,7 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/compiler/frontend/control_flow/consecutive_slices.py": "tests/drivers/cpu/data_dependent/test_lengths_from_data.py",
     "drivers/compiler/frontend/control_flow/counted_slices.py": "tests/drivers/compiler/frontend/control_flow/test_structuring.py",
     "drivers/compiler/frontend/control_flow/data_lengths.py": "tests/drivers/cpu/data_dependent/test_lengths_from_data.py",
-    "drivers/compiler/frontend/control_flow/float_ranges.py": "tests/drivers/cpu/data_dependent/test_growing_model.py",
+    "drivers/compiler/frontend/control_flow/counted_ranges.py": "tests/drivers/cpu/data_dependent/test_lengths_from_data.py",
     "drivers/compiler/frontend/control_flow/growing_layouts.py": "tests/drivers/cpu/data_dependent/test_growing_model.py",
     "drivers/compiler/frontend/control_flow/inlines_graphs.py": "tests/drivers/compiler/frontend/control_flow/test_structuring.py",
     "drivers/compiler/frontend/control_flow/length_symbols.py": "tests/drivers/cpu/data_dependent/test_lengths_from_data.py",

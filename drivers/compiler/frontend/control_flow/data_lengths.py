@@ -6,8 +6,9 @@ reads the integers before it (`LengthUpdate`).
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from types import MappingProxyType
+from typing import Any
 
+from neurald.drivers.compiler.frontend.control_flow.added_operations import AddedOperations
 from neurald.drivers.compiler.frontend.control_flow.flat_graph import (
     RESHAPES,
     STRIDED_SLICES,
@@ -19,21 +20,19 @@ from neurald.drivers.compiler.frontend.control_flow.length_symbols import Length
 from neurald.drivers.compiler.frontend.control_flow.shape_lengths import ShapeLengths
 from neurald.drivers.compiler.frontend.control_flow.stored_operands import StoredOperands
 from neurald.drivers.compiler.frontend.control_flow.structured_model import Copy
+from neurald.drivers.compiler.frontend.lengths.open_lengths import as_objects
 from neurald.drivers.compiler.frontend.lengths.symbolic_integers import Sum
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.hal.errors import BadData
 from neurald.hal.model.graph import Operation
 from neurald.hal.model.numbering import operand_name
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import OperandType
+from neurald.hal.model.types import FusedActivation, OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, UnknownValue
 from neurald.hal.records import replace
 from neurald.hal.validation.shape_inference import merge
 
-#: Hints (see `LengthSymbols`) for the inputs of a RANGE, which has elements for these.
-_RANGE_HINTS = {"start": 9, "limit": 127, "delta": 3}
-_NO_HINTS: Mapping[str, int] = MappingProxyType({})
 #: Inputs that say which dimensions an operation concerns. The structure of code follows from them,
 #: so that no code is right for all their values, as it is for all lengths.
 _DIMENSIONS = ("axis", "axes", "permutation")
@@ -81,10 +80,10 @@ class DataLengths:
             return
         ways = [lambda: self._with_symbols(operation, graph, origin)]
         if operation.type is OperationType.TFLITE_RANGE:
-            if self._flat.operands[operation.outputs[0]].type is OperandType.TENSOR_FLOAT32:
+            is_float = self._flat.operands[operation.outputs[0]].type is OperandType.TENSOR_FLOAT32
+            if is_float or self._counts(operation):
                 self._symbols.with_hints([lambda: self._add_counted(operation, graph, origin)])
                 return
-            ways.insert(0, lambda: self._with_symbols(operation, graph, origin, _RANGE_HINTS))
         if operation.type in STRIDED_SLICES:
             from neurald.drivers.compiler.frontend.control_flow.consecutive_slices import ConsecutiveSlices
             from neurald.drivers.compiler.frontend.control_flow.stepped_slices import SteppedSlices
@@ -101,15 +100,8 @@ class DataLengths:
             ways.insert(at, lambda: self._add_copy(operation))
         self._symbols.with_hints(ways)
 
-    def _with_symbols(
-        self, operation: Operation, graph: int, origin: int, hints: Mapping[str, int] = _NO_HINTS
-    ) -> None:
-        """Adds an operation with symbols for the inputs that its shape depends on.
-
-        Args:
-            operation, graph, origin: see `add`.
-            hints: of symbols for the inputs of these names.
-        """
+    def _with_symbols(self, operation: Operation, graph: int, origin: int) -> None:
+        """Adds an operation with symbols for the inputs that its shape depends on."""
         operation = replace(
             operation, inputs=tuple(self._operands.realized(each) for each in operation.inputs)
         )
@@ -119,10 +111,7 @@ class DataLengths:
         )
         declared = self._flat.operands[operation.outputs[0]].dimensions or ()
         lengths: dict[int, Array] = {}
-        named = {call.index(name): hint for name, hint in hints.items()}
         while (needed := self._needed(operation, lengths)) is not None:
-            if needed in named:
-                self._symbols.use_data_hint(named[needed])
             found = (
                 self._shape_lengths.lengths_at(operation, call, needed, declared)
                 if needed not in others
@@ -160,18 +149,50 @@ class DataLengths:
         self._flat.regions[-1].items.append(Copy(target=output, source=source))
 
     def _add_counted(self, operation: Operation, graph: int, origin: int) -> None:
-        """Adds a RANGE of floats, whose number of elements is computed first."""
-        if any(self._flat.operands[operation.outputs[0]].dimensions or ()):
+        """Adds a RANGE whose number of elements is computed first."""
+        output = operation.outputs[0]
+        if any(self._flat.operands[output].dimensions or ()):
             raise ShapeChanges("the result of TFLITE_RANGE must have a length that depends on data")
-        from neurald.drivers.compiler.frontend.control_flow.float_ranges import float_range_count  # rare
+        from neurald.drivers.compiler.frontend.control_flow.counted_ranges import range_count  # rare
 
-        count = float_range_count(
-            operation, self._flat, lambda added, shapes: self._operands.append(added, shapes, graph, origin)
+        added = AddedOperations(
+            self._flat,
+            lambda each, shapes: self._operands.append(each, shapes, graph, origin),
+            operation.number,
         )
-        # Counts that are negative or too large to be a length are those of errors.
-        self._operands.append(
-            operation, ((self._symbols.extent_of(Sum(0, (((count, 0), 1),))),),), graph, origin
-        )
+        length = self._distance(operation)
+        if length is None:
+            # Counts that are negative or too large to be a length are those of errors.
+            length = self._symbols.extent_of(Sum(0, (((range_count(operation, self._flat, added), 0), 1),)))
+        kind = self._flat.operands[output].type
+        if kind is OperandType.TENSOR_FLOAT32:
+            self._operands.append(operation, ((length,),), graph, origin)
+            return
+        start, _, delta = operation.inputs
+        ends = [self._flat.integers(as_objects(each), kind) for each in (0, length, 1)]
+        none = added.constant(FusedActivation.NONE, OperandType.INT32)
+        numbers = added.computed(OperationType.TFLITE_RANGE, ends, kind)
+        scaled = added.computed(OperationType.TFLITE_MUL, (numbers, delta, none), kind)
+        added.add(OperationType.TFLITE_ADD, (scaled, start, none), output)
+
+    def _distance(self, operation: Operation) -> Any:
+        """Returns the number of elements of a RANGE with a step of 1 if it is a length, or None."""
+        start, limit, delta = (self._flat.sums_of(each) for each in operation.inputs)
+        if start is None or limit is None or delta is None or delta.item() != Sum(1):
+            return None
+        distance = limit.item() - start.item()
+        if not distance.terms:
+            return None if distance.constant < 0 else distance.constant
+        self._symbols.require_tensors(distance)
+        return self._symbols.extent_of(distance)
+
+    def _counts(self, operation: Operation) -> bool:
+        """Returns True if the number of elements of a RANGE is computed.
+
+        It is a length if only the limit is data, or something that is divided by a known step.
+        """
+        start, _, delta = (self._flat.known.get(each) for each in operation.inputs)
+        return start is None or delta is None or start.item() < 0 or delta.item() < 1
 
     def _needed(self, operation: Operation, lengths: Mapping[int, Array]) -> int | None:
         """Returns the next unknown input that the shapes of the results depend on.

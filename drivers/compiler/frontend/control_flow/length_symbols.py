@@ -76,10 +76,6 @@ class LengthSymbols:
         assert failed is not None  # noqa: S101 - there is a way
         raise failed
 
-    def use_data_hint(self, hint: int) -> None:
-        """Sets the hint of lengths that follow from data, for the current way of `with_hints`."""
-        self._data_hint = hint
-
     def symbol(self, *, is_data: bool = False) -> Any:
         """Adds a symbol that the current region sets."""
         used = set(self._flat.scope.hints)

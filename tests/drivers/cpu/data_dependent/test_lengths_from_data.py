@@ -72,13 +72,34 @@ def test_ranges_all_of_whose_inputs_are_data(
     builder = nd.CompilationBuilder(nd.load_tflite(file.build()), [CpuDevice()])
     builder.set_caching(None)
     compilation = builder.finish()
-    for numbers in ((0, 10, 1), (5, 100, 7), (3, 4, 9), (0, 1000, 1), (1, 3, 1)):
+    rising = (0, 10, 1), (5, 100, 7), (3, 4, 9), (0, 1000, 1), (1, 3, 1)
+    for numbers in (*rising, (9, -9, -4), (6, 6, 2), (-7, 8, 5), (0, -1000, -1)):
         (found,) = compilation.run(*(np.array(each, kind.lower()) for each in numbers))
         assert found.tolist() == list(range(*numbers))
-    assert "runs on references" not in caplog.text
-    for numbers in ((9, -9, -4), (6, 6, 2)):
-        (found,) = compilation.run(*(np.array(each, kind.lower()) for each in numbers))
-        assert found.tolist() == list(range(*numbers))
+    assert "on references" not in caplog.text
+    for numbers in ((0, -1, 5), (3, 9, -2), (1, 5, 0)):
+        with pytest.raises(Error):
+            compilation.run(*(np.array(each, kind.lower()) for each in numbers))
+
+
+def test_a_range_of_as_many_numbers_as_known(compiles_here: None, caplog: pytest.LogCaptureFixture) -> None:
+    """As positions of the next tokens: what the limit exceeds the start by is no data."""
+    caplog.set_level(logging.INFO)
+    file = TfliteModel()
+    graph = file.subgraph()
+    start, limit = (graph.tensor((), "INT32", has_rank=True) for _ in range(2))
+    numbers = graph.tensor((8,), "INT32", shape_signature=(-1,))
+    eight, one = (graph.tensor((), "INT32", data=np.array(each, np.int32), has_rank=True) for each in (8, 1))
+    graph.operator("ADD", [start, eight], [limit], "AddOptions")
+    graph.operator("RANGE", [start, limit, one], [numbers], "RangeOptions")
+    graph.inputs, graph.outputs = [start], [numbers]
+    builder = nd.CompilationBuilder(nd.load_tflite(file.build()), [CpuDevice()])
+    builder.set_caching(None)
+    compilation = builder.finish()
+    for first in (0, 5, -3, 1000):
+        (found,) = compilation.run(np.array(first, np.int32))
+        assert found.tolist() == list(range(first, first + 8))
+    assert "on references" not in caplog.text
 
 
 def test_ranges_of_floats_that_are_data(compiles_here: None, caplog: pytest.LogCaptureFixture) -> None:
