@@ -308,7 +308,7 @@ class _Code:
         """Returns the value of an extent, or of a sum of elements."""
         if not isinstance(number, Sum):
             return self.number(number)
-        total = str(number.constant)
+        total = self.number(number.constant)
         for element, factor in number.terms:
             found = self._element(self._elements[element])
             scaled = found if factor == 1 else self._new(f"mul i64 {found}, {factor}")

@@ -133,7 +133,7 @@ def schedule_loops(kernel: Kernel, target: Target, *, is_single: bool = False) -
         _Choice(kernel, 1, None, _element_ns(kernel, 1, target)) if is_single else _choice(kernel, target)
     )
     kernel, lanes = chosen.kernel, chosen.lanes
-    cost = math.prod(kernel.shape) * chosen.element_ns
+    cost = estimate(math.prod(kernel.shape)) * chosen.element_ns
     work_items = min(_MAX_GRAINS, math.ceil(cost / _WORK_ITEM_NS))
     wanted = max(1, work_items, math.ceil(cost / _MAX_WORK_ITEM_NS))
     if kernel.limit is not None:

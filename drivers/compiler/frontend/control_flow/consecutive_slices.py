@@ -7,7 +7,7 @@ from neurald.drivers.compiler.frontend.control_flow.length_symbols import Length
 from neurald.drivers.compiler.frontend.control_flow.stored_operands import StoredOperands
 from neurald.drivers.compiler.frontend.control_flow.structured_model import SliceIndex
 from neurald.drivers.compiler.frontend.lengths.symbolic_integers import Sum
-from neurald.drivers.compiler.ir.extents.extent import has_extents
+from neurald.drivers.compiler.ir.extents.extent import has_extents, lowest
 from neurald.hal.errors import BadData
 from neurald.hal.model.graph import Operation
 
@@ -59,11 +59,31 @@ class ConsecutiveSlices:
                 continue
             if strides[axis] != Sum(1):
                 raise BadData("a slice has steps")
-            first = 0 if open_begin >> axis & 1 else self._slice_index(begins[axis], whole, 0)
-            end = whole if open_end >> axis & 1 else self._slice_index(ends[axis], whole, first)
+            is_open = open_begin >> axis & 1, open_end >> axis & 1
+            if begins[axis].terms == ends[axis].terms and begins[axis].terms and not any(is_open):
+                first, length = self._moving(begins[axis], ends[axis], whole)
+            else:
+                first = 0 if is_open[0] else self._slice_index(begins[axis], whole, 0)
+                end = whole if is_open[1] else self._slice_index(ends[axis], whole, first)
+                length = self._symbols.own_symbol(end - first)
             firsts.append(first)
-            lengths.append(self._symbols.own_symbol(end - first))
+            lengths.append(length)
         self._operands.add_slice(source, firsts, lengths, operation, output, place)
+
+    def _moving(self, begin: Sum, end: Sum, whole: Any) -> tuple[Any, Any]:
+        """Returns the first index of a slice whose length is known, which must be inside.
+
+        Raises:
+            BadData: it is not for the hints.
+        """
+        length = end.constant - begin.constant
+        if not lowest(length) > 0:
+            raise BadData("a slice may be empty")
+        first = self._symbols.limited_symbol(
+            begin, self._symbols.hint_between(begin, 0, whole - length), whole
+        )
+        self._symbols.require_not_negative(whole - length - first)
+        return first, length
 
     def _slice_index(self, given: Sum, whole: Any, low: Any) -> Any:
         """Returns an index of a slice, which is at least `low`, and at most the length `whole`."""
@@ -72,4 +92,5 @@ class ConsecutiveSlices:
             return max(low, min(number, whole))
         self._symbols.require_tensors(given)
         hint = self._symbols.hint_between(given, low, whole)
-        return self._symbols.limited_symbol(SliceIndex(number=given, whole=whole, low=low), hint, whole)
+        index = SliceIndex(number=given, whole=whole, low=low)
+        return self._symbols.kept_symbol(index, lambda: self._symbols.limited_symbol(index, hint, whole))

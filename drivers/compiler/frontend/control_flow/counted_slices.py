@@ -6,6 +6,7 @@ TensorFlow writes an element of a list, becomes an update of that slice.
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from neurald.drivers.compiler.frontend.control_flow.stored_operands import Store
 from neurald.drivers.compiler.frontend.control_flow.structured_model import (
     Update,
 )
+from neurald.drivers.compiler.frontend.lengths.open_lengths import as_objects
 from neurald.drivers.compiler.frontend.lengths.symbolic_integers import (
     Sum,
 )
@@ -164,7 +166,7 @@ class CountedSlices:
     ) -> int:
         """Returns an INT32 vector of these sums; adds the operations that compute it."""
         if not any(each.terms for each in sums):
-            return self._flat.integers([each.constant for each in sums])
+            return self._flat.integers(as_objects(tuple([each.constant for each in sums])))
         for name in ("begin", "start"):
             if name in call.binding.inputs:
                 index = call.index(name)
@@ -174,7 +176,8 @@ class CountedSlices:
                 if existing is not None and is_vector and is_int32 and existing.tolist() == list(sums):
                     return index
         add = partial(self._add_integers, operation, graph.number, origin)
-        vector, none, count = self._flat.integers([each.constant for each in sums]), self._none(), len(sums)
+        vector = self._flat.integers(as_objects(tuple([each.constant for each in sums])))
+        none, count = self._none(), len(sums)
         for element in dict.fromkeys(key for each in sums for key, _ in each.terms):
             factors = self._flat.integers([dict(each.terms).get(element, 0) for each in sums])
             scaled = add(OperationType.MUL, (self._element(element, add), factors, none), count)
@@ -339,7 +342,7 @@ class CountedSlices:
 
 def _strided_axis(
     whole: int, begin: Sum | None, end: Sum | None, stride: Sum, *, shrinks: bool
-) -> tuple[Sum, int]:
+) -> tuple[Sum, Any]:
     """Returns the first index and the number of elements of a strided slice along an axis.
 
     An index that depends on data must be valid: the kernel does not count it from the end.
@@ -368,4 +371,5 @@ def _strided_axis(
     length = (Sum(whole) if end is None else end) - first
     if length.terms:
         raise ShapeChanges("a slice has a length that depends on data")
-    return first, max(0, length.constant)
+    taken: Any = length.constant
+    return first, max(0, taken)

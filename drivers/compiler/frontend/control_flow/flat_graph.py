@@ -18,6 +18,7 @@ from neurald.drivers.compiler.frontend.control_flow.structured_model import (
     Copy,
     Item,
     LengthUpdate,
+    SliceIndex,
     Update,
     WhileLoop,
 )
@@ -30,7 +31,13 @@ from neurald.drivers.compiler.frontend.lengths.symbolic_integers import (
     constant_sums,
     unknown_sums,
 )
-from neurald.drivers.compiler.ir.extents.extent import Extent, has_extents, same_shape, symbols_of
+from neurald.drivers.compiler.ir.extents.extent import (
+    Extent,
+    has_extents,
+    may_change,
+    same_shape,
+    symbols_of,
+)
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.hal.errors import BadData
 from neurald.hal.model.elements import array_to_store
@@ -122,8 +129,8 @@ class FlatGraph:
         parts: slices with lengths that depend on data, which are only computed where they are read.
         levels, symbol_levels: the number of the region, from the outermost, that computes an
             operand, or sets a symbol.
-        element_symbols: the symbols for sums of elements of operands, and for the keys of extents,
-            with the region that sets them.
+        element_symbols: the symbols for sums of elements of operands, for indices of slices, and
+            for the keys of extents, with the region that sets them.
         constants: the operands of constants of inlined graphs.
         regions: the current region and those around it, from the outermost.
     """
@@ -155,7 +162,7 @@ class FlatGraph:
             scope.ignores_empty = True
         #: The elements of operands that are lengths.
         self.extents: dict[int, Array] = {}
-        self.element_symbols: dict[Sum | str, tuple[Region, Any]] = {}
+        self.element_symbols: dict[Sum | SliceIndex | str, tuple[Region, Any]] = {}
         #: What counts the rows by an operand, with the region that computes it.
         self.counts: dict[int, tuple[Region, int]] = {}
         #: The variables that store operands of lengths, with the region that does so.
@@ -274,15 +281,20 @@ class FlatGraph:
         self.known[index], self.shapes[index] = value, value.shape
 
     def sums_of(self, index: int) -> Sums | None:
-        """Returns the elements of a small operand of integers as sums."""
+        """Returns the elements of a small operand of integers as sums.
+
+        Lengths that do not change while the model runs are constants.
+        """
         if index in self.sums:
             return self.sums[index]
         shape = self.shapes.get(index)
         if self.operands[index].type not in INTEGER_TYPES or shape is None:
             return None
-        if has_extents(shape) or index in self.extents or int(np.prod(shape)) > MAX_ELEMENTS:
+        if has_extents(shape) or int(np.prod(shape)) > MAX_ELEMENTS:
             return None
-        value = self.known.get(index)
+        value = self.value(index)
+        if value is not None and any(map(may_change, value.flat)):
+            return None
         sums = unknown_sums(index, shape) if value is None else constant_sums(value)
         self.sums[index] = sums
         return sums

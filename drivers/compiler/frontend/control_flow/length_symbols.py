@@ -13,6 +13,7 @@ from neurald.drivers.compiler.frontend.control_flow.structured_model import (
     InferredLength,
     LengthUpdate,
     NewLength,
+    SliceIndex,
 )
 from neurald.drivers.compiler.frontend.lengths.symbolic_integers import Sum
 from neurald.drivers.compiler.ir.extents.extent import (
@@ -166,11 +167,19 @@ class LengthSymbols:
             self._flat.element_symbols[length.key] = self._flat.regions[-1], known
         return known
 
+    def kept_symbol(self, what: SliceIndex, add: Callable[[], Any]) -> Any:
+        """Returns the symbol for an index, which is the same for equal ones, or adds it."""
+        known = self._known(what)
+        if known is None:
+            known = add()
+            self._flat.element_symbols[what] = self._flat.regions[-1], known
+        return known
+
     def known_symbol(self, value: Sum) -> Any:
         """Returns the symbol for a sum that the program has computed; None if there is none."""
         return self._known(value)
 
-    def _known(self, what: "Sum | str") -> Any:
+    def _known(self, what: "Sum | SliceIndex | str") -> Any:
         known = self._flat.element_symbols.get(what)
         return (
             known[1] if known is not None and any(known[0] is each for each in self._flat.regions) else None
@@ -181,20 +190,33 @@ class LengthSymbols:
         if not all(self._flat.operands[operand].type.is_tensor for (operand, _), _ in value.terms):
             raise NotStructured("a length is a scalar operand")
 
-    def require_zero(self, *extents: Extent) -> None:
-        """Makes the program check here that extents are 0."""
+    def require_zero(self, *lengths: "int | Extent") -> None:
+        """Makes the program check here that numbers are 0.
+
+        Raises:
+            BadData: one is known not to be.
+        """
         from neurald.drivers.compiler.ir.extents.terms import Relation  # Few models need it.
 
-        self._require(extents, Relation.ZERO, holds=True)
+        self._require(lengths, Relation.ZERO, holds=True)
 
-    def require_not_negative(self, *extents: Extent) -> None:
-        """Makes the program check here that extents are not negative."""
+    def require_not_negative(self, *lengths: "int | Extent") -> None:
+        """Makes the program check here that numbers are not negative.
+
+        Raises:
+            BadData: one is known to be.
+        """
         from neurald.drivers.compiler.ir.extents.terms import Relation  # Few models need it.
 
-        self._require(extents, Relation.NEGATIVE, holds=False)
+        self._require(lengths, Relation.NEGATIVE, holds=False)
 
-    def _require(self, extents: Sequence[Extent], relation: "Relation", *, holds: bool) -> None:
+    def _require(self, lengths: "Sequence[int | Extent]", relation: "Relation", *, holds: bool) -> None:
         from neurald.drivers.compiler.ir.extents.scope import Guard
 
-        guards = tuple(Guard(extent=each, relation=relation, holds=holds) for each in extents)
-        self._flat.regions[-1].items.append(LengthUpdate(guards=guards))
+        if any(isinstance(each, int) and (each < 0 or (holds and each > 0)) for each in lengths):
+            raise BadData(f"the lengths do not fit: {list(lengths)}")
+        guards = tuple(
+            Guard(extent=each, relation=relation, holds=holds) for each in lengths if isinstance(each, Extent)
+        )
+        if guards:
+            self._flat.regions[-1].items.append(LengthUpdate(guards=guards))

@@ -164,9 +164,7 @@ class ShapeLengths:
             left = self._symbols.limited_symbol(left, max(left.hint, MIN_LENGTH), MAX_LENGTH)
         lengths[last] = left
         wrong = [total - left * others, *([] if inferred else [given[last] - left])]
-        if any(not isinstance(each, Extent) and each for each in wrong):
-            raise BadData(f"{total} elements have no shape {given}")
-        self._symbols.require_zero(*(each for each in wrong if isinstance(each, Extent)))
+        self._symbols.require_zero(*wrong)
 
 
 def _solved(length: Extent, part: Any, wanted: Any) -> Any:

@@ -131,12 +131,15 @@ class LengthUpdate(Struct, frozen=True, kw_only=True):
 
 
 def numbers_of(length: NewLength) -> "tuple[int | Extent | Sum, ...]":
-    """Returns the numbers from which a new length is computed."""
+    """Returns the numbers from which a new length is computed, and the constants of sums."""
+    found: tuple[int | Extent | Sum, ...] = (length,) if isinstance(length, int | Extent | Sum) else ()
     if isinstance(length, SliceIndex):
-        return length.number, length.whole, length.low
-    if isinstance(length, InferredLength):
-        return length.number, length.total, *length.others
-    return (length.number, length.rest) if isinstance(length, SliceSize) else (length,)
+        found = length.number, length.whole, length.low
+    elif isinstance(length, InferredLength):
+        found = length.number, length.total, *length.others
+    elif isinstance(length, SliceSize):
+        found = length.number, length.rest
+    return (*found, *(each.constant for each in found if isinstance(each, Sum)))
 
 
 def elements_of(update: LengthUpdate) -> Iterator[tuple[int, int]]:

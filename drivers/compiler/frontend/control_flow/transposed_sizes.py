@@ -11,7 +11,7 @@ from neurald.drivers.compiler.frontend.control_flow.flat_graph import FlatGraph
 from neurald.drivers.compiler.frontend.control_flow.length_symbols import LengthSymbols
 from neurald.drivers.compiler.frontend.control_flow.stored_operands import StoredOperands
 from neurald.drivers.compiler.frontend.lengths.open_lengths import as_objects
-from neurald.drivers.compiler.ir.extents.extent import MIN_LENGTH, Extent, estimate, excess
+from neurald.drivers.compiler.ir.extents.extent import MIN_LENGTH, estimate, excess
 from neurald.hal.errors import BadData
 from neurald.hal.model.graph import Operation
 from neurald.hal.model.types import Lifetime, OperandType, PaddingScheme
@@ -65,10 +65,7 @@ def add_transposed(
         begins[axis] = excess(span - length) // 2 if is_same else 0
     for axis in (0, 1 if first == 2 else 3):
         number = symbols.extent_of(sums[axis])
-        if not isinstance(number, Extent) and not isinstance(wanted[axis], Extent) and number != wanted[axis]:
-            raise BadData(f"axis {axis} of a transposed convolution has length {number}")
-        if isinstance(number - wanted[axis], Extent):
-            symbols.require_zero(number - wanted[axis])
+        symbols.require_zero(number - wanted[axis])
     added = AddedOperations(
         flat, lambda each, shapes: operands.append(each, shapes, *place), operation.number
     )

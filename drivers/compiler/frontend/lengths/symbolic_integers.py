@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
+from neurald.drivers.compiler.ir.extents.extent import Extent
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FusedActivation, OperandType
@@ -58,11 +59,11 @@ class Sum(Struct, frozen=True):
     """A constant plus multiples of elements of operands.
 
     Attributes:
-        constant: the constant.
+        constant: the constant, which may be a length.
         terms: factors that are not 0, by operand and number of the element.
     """
 
-    constant: int
+    constant: "int | Extent"
     terms: tuple[tuple[tuple[int, int], int], ...] = ()
 
     def __add__(self, other: "Sum") -> "Sum":
@@ -75,12 +76,14 @@ class Sum(Struct, frozen=True):
         if self.terms and other.terms:
             raise UnknownValue("a product")
         by, scaled = (self, other) if other.terms else (other, self)
+        if scaled.terms and isinstance(by.constant, Extent):
+            raise UnknownValue("a product")
         return _total(
             self.constant * other.constant, [(key, factor * by.constant) for key, factor in scaled.terms]
         )
 
 
-def _total(constant: int, terms: list[tuple[tuple[int, int], int]]) -> Sum:
+def _total(constant: "int | Extent", terms: list[tuple[tuple[int, int], int]]) -> Sum:
     factors: dict[tuple[int, int], int] = {}
     for key, factor in terms:
         factors[key] = factors.get(key, 0) + factor
@@ -92,10 +95,10 @@ Sums = np.ndarray[Any, np.dtype[np.object_]]
 
 
 def constant_sums(array: Array) -> Sums:
-    """Returns known integers as sums."""
+    """Returns known integers, or lengths, as sums."""
     sums = np.empty(array.shape, object)
     for at, value in np.ndenumerate(array):
-        sums[at] = Sum(int(value))
+        sums[at] = Sum(value if isinstance(value, Extent) else int(value))
     return sums
 
 

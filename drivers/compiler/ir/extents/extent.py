@@ -88,7 +88,7 @@ def has_extents(lengths: Iterable[object]) -> bool:
     return any(isinstance(length, Extent) for length in lengths)
 
 
-def same_length(one: int, other: int) -> bool:
+def same_length(one: "int | Extent", other: "int | Extent") -> bool:
     """Returns True if two lengths are known to be equal. Guards nothing."""
     return one is other or (isinstance(one, int) and isinstance(other, int) and one == other)
 

@@ -559,3 +559,74 @@ def test_a_long_axis_takes_no_memory_for_others(monkeypatch: pytest.MonkeyPatch,
         assert found.shape == lengths
         assert (found == 7).all()
     assert 0 < max(taken) < 1 << 28
+
+
+def _computed(graph: TfliteGraph, operator: str, inputs: Sequence[int], options: str, **values: Any) -> int:
+    """Adds an operator that computes a scalar of INT32, and returns it."""
+    result = graph.tensor((), "INT32", has_rank=True)
+    graph.operator(operator, inputs, [result], options, **values)
+    return result
+
+
+def _rows(graph: TfliteGraph, value: int) -> int:
+    shape = graph.tensor((2,), "INT32")
+    graph.operator("SHAPE", [value], [shape], "ShapeOptions", OutType=2)
+    zero = graph.tensor((), "INT32", data=np.array(0), has_rank=True)
+    return _computed(graph, "GATHER", [shape, zero], "GatherOptions", Axis=0, BatchDims=0)
+
+
+def test_sums_of_open_lengths_and_data(compiles_here: None, caplog: pytest.LogCaptureFixture) -> None:
+    """New tokens: positions from the last one on, and scores of a cache, which they are put into.
+
+    A slice from an index to the sum of it and a length has that length.
+    """
+    most, columns = 24, 4
+    generator = np.random.default_rng(3)
+    file = TfliteModel()
+    graph = file.subgraph()
+    value = graph.tensor((9, columns), shape_signature=(-1, columns))
+    cache, first = graph.tensor((most, columns)), graph.tensor((), "INT32", has_rank=True)
+    zero, one, depth = (graph.tensor((), "INT32", data=np.array(n), has_rank=True) for n in (0, 1, columns))
+    zeros, ones = (graph.tensor((2,), "INT32", data=[n, n]) for n in (0, 1))
+    tables = [
+        graph.tensor(shape, data=generator.random(shape, np.float32))
+        for shape in ((most, columns), (most, most))
+    ]
+    last = _computed(graph, "ADD", [first, _rows(graph, value)], "AddOptions")
+    numbers = graph.tensor((9,), "INT32", shape_signature=(-1,))
+    graph.operator("RANGE", [first, last, one], [numbers], "RangeOptions")
+    positions, moved = (graph.tensor((9, columns), shape_signature=(-1, columns)) for _ in range(2))
+    graph.operator("GATHER", [tables[0], numbers], [positions], "GatherOptions", Axis=0, BatchDims=0)
+    graph.operator("ADD", [value, positions], [moved], "AddOptions")
+    starts, ends, corner = (graph.tensor((2,), "INT32") for _ in range(3))
+    for inputs, output in (((first, zero), starts), ((last, depth), ends), ((last, last), corner)):
+        graph.operator("PACK", inputs, [output], "PackOptions", ValuesCount=2, Axis=0)
+    filled = graph.tensor((most, columns))
+    graph.operator("DYNAMIC_UPDATE_SLICE", [cache, moved, starts], [filled])
+    keys = graph.tensor((9, columns), shape_signature=(-1, columns))
+    graph.operator("STRIDED_SLICE", [filled, zeros, ends, ones], [keys], "StridedSliceOptions")
+    biases, scores, sums = (graph.tensor((9, 9), shape_signature=(-1, -1)) for _ in range(3))
+    graph.operator(
+        "STRIDED_SLICE", [tables[1], starts, corner, ones], [biases], "StridedSliceOptions", BeginMask=2
+    )
+    graph.operator("BATCH_MATMUL", [moved, keys], [scores], "BatchMatMulOptions", AdjX=False, AdjY=True)
+    graph.operator("ADD", [scores, biases], [sums], "AddOptions")
+    graph.inputs, graph.outputs = [value, cache, first], [sums, filled]
+    model = nd.load_tflite(file.build())
+    compilation, references = (
+        nd.CompilationBuilder(model, [device]).finish() for device in (CpuDevice(), ReferenceDevice())
+    )
+    caplog.clear()
+    with caplog.at_level(logging.INFO, "neurald"):
+        for rows, begin in ((9, 3), (7, 0), (20, 4), (2, 22), (2, 5)):
+            given = (
+                generator.random((rows, columns), np.float32),
+                generator.random((most, columns), np.float32),
+            )
+            start = np.array(begin, np.int32)
+            results = zip(compilation.run(*given, start), references.run(*given, start), strict=True)
+            for found, expected in results:
+                np.testing.assert_allclose(found, expected, rtol=1e-5)
+    assert caplog.text.count("operations for lengths") == 1
+    assert "on references" not in caplog.text
+    assert "operations as" not in caplog.text
