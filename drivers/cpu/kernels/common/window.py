@@ -19,6 +19,8 @@ from neurald.hal.records import replace
 
 #: Length of tiles if there are too few positions for longer ones.
 _SHORT_TILE = 4
+#: Borders are in tiles of this part of the longest ones, too, unless these are short themselves.
+_PARTS, _MIN_MIXED = 3, 12
 #: One of this many positions may be computed twice, so that tiles have the same length.
 _FEW = 100
 
@@ -205,9 +207,10 @@ def _open_runs(side: WindowDimension, longest: int) -> tuple[TileRun, ...]:
     """Divides a number of positions that is only known at run time into tiles.
 
     If no taps are missing, most tiles have the longest length that is not too long, and the
-    positions that are left have shorter ones, so that none is computed twice. Otherwise tiles
-    overlap: those of one length have tiles, the longest one that the positions are enough for. The
-    first and the last tile are runs of their own then, which include the borders.
+    positions that are left have shorter ones, so that none is computed twice. Otherwise the first
+    and the last tile are runs of their own, which include the borders. Tiles have the longest
+    length that the positions are enough for, the last one a shorter one, and one of them may
+    overlap the one before.
     """
     firsts, lasts = ([], []) if side.is_inside else side.borders()
     before, after = (len(each[0].taps) if each else 0 for each in (firsts, lasts))
@@ -216,35 +219,55 @@ def _open_runs(side: WindowDimension, longest: int) -> tuple[TileRun, ...]:
         return tuple(_exact_runs(side, longest))
     if not is_surely_at_least(side.positions, edges):
         raise NotImplementedError("an image of open size that may be shorter than its borders")
+    short = min(longest, _SHORT_TILE)
+    lengths = dict.fromkeys((longest, max(short, longest // _PARTS), short))
+    usable = [length for length in lengths if length >= max(before, after) and length > 1]
     found: list[TileRun] = []
-    is_left = 1
-    for length in dict.fromkeys((longest, min(longest, _SHORT_TILE), 1)):
-        if length < max(before, after) and length > 1:
-            continue
-        is_used = is_left if length == 1 else is_left * at_least(side.positions, length + edges)
-        if length == 1:
-            found += _single_tiles(side, (firsts, lasts), is_used)
-        else:
-            rest = [inner] * length
-            found += (
-                TileRun(
-                    first=0, length=length, count=is_used * each.is_used, taps=(*each.taps, *rest)[:length]
-                )
-                for each in firsts
+    above = 0
+    for length, following in zip(usable, (*usable[1:], None), strict=True):
+        shorter = following if length >= _MIN_MIXED else None
+        least = length + (edges if shorter is None else max(edges, shorter))
+        enough = at_least(side.positions, least)
+        is_used, above = enough - above, enough
+        last = length if shorter is None else shorter
+        found += (
+            TileRun(
+                first=0,
+                length=length,
+                count=is_used * each.is_used,
+                taps=(*each.taps, *[inner] * length)[:length],
             )
+            for each in firsts
+        )
+        if shorter is None:
             count = is_used * (-(-side.positions // length) - 2)
             found.append(_inner_run(side, length, count, length, after))
-            found += (
-                TileRun(
-                    first=side.positions - length,
-                    length=length,
-                    count=is_used * each.is_used,
-                    taps=(*rest, *each.taps)[-length:],
-                )
-                for each in lasts
+        else:
+            found += _mixed_runs(side, length, shorter, is_used)
+        found += (
+            TileRun(
+                first=side.positions - last,
+                length=last,
+                count=is_used * each.is_used,
+                taps=(*[inner] * last, *each.taps)[-last:],
             )
-        is_left = is_left - is_used
+            for each in lasts
+        )
+    found += _single_tiles(side, (firsts, lasts), 1 - above)
     return tuple(run for run in found if isinstance(run.count, Extent) or run.count)
+
+
+def _mixed_runs(side: WindowDimension, length: int, shorter: int, is_used: int) -> Iterator[TileRun]:
+    """Yields tiles of whole windows between a first tile and a last one, which is shorter.
+
+    One tile overlaps the one before if it would have to be shorter: a short one if that suffices.
+    """
+    between = side.positions - length - shorter
+    whole, left = between // length, between % length
+    is_long = at_least(left, shorter + 1)
+    is_short = at_least(left, 1) - is_long
+    yield _inner_run(side, length, is_used * (whole + is_long), length, shorter)
+    yield _inner_run(side, shorter, is_used * is_short, length + whole * length, shorter)
 
 
 def _exact_runs(side: WindowDimension, longest: int) -> Iterator[TileRun]:

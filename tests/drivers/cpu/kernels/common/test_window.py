@@ -125,6 +125,16 @@ def test_tiles_of_open_images_with_any_padding(
     check_open_tiles(side, 14, sizes)
 
 
+@sweep("longest, shorter", [(30, 10), (14, 4)])
+def test_few_positions_of_open_images_are_computed_twice(longest: int, shorter: int) -> None:
+    (length,) = ExtentScope([67]).symbols
+    side = WindowDimension(length=length, positions=length, taps=3, padding_before=1, padding_after=1)
+    runs = tile_runs(side, longest)
+    for size in range(longest + shorter, 150):
+        computed = sum(run.length * max(0, number_at(run.count, size)) for run in runs)
+        assert size <= computed < size + max(shorter, longest - shorter)
+
+
 def holds(guard: Guard, length: int) -> bool:
     number = number_at(guard.extent, length)
     return (number < 0 if guard.relation is Relation.NEGATIVE else number == 0) is guard.holds
