@@ -1,6 +1,7 @@
 """Unpacks constants whose format in the file differs from that of operands.
 
-Numbers of 4 or 2 bits are packed several to a byte. Sparse tensors omit zeros, in the layout of
+Numbers of 4 or 2 bits are packed several to a byte, and those of BFLOAT16 are the upper half of a
+FLOAT32. Sparse tensors omit zeros, in the layout of
 DENSIFY. Constants with per-channel zero points, which operands do not support, become real numbers.
 Constants are unpacked into separate memories when they are first read. Since a few bytes of a file
 could represent any number of zeros, their total size is limited by the size of the file.
@@ -77,6 +78,8 @@ class Unpacking:
                 f"more than {_MAX_EXPANSION} times as large as the file"
             )
         packed = np.frombuffer(self._data[offset : offset + length], np.uint8)
+        if tensor.type == schema_enums.TensorType.BFLOAT16:
+            return _widened(tensor, packed)
         is_real = is_dequantized(tensor, operand_type)
         value = _value(tensor, packed, np.dtype(np.int8) if is_real else operand_type.dtype)
         return _dequantized(tensor, value) if is_real else value
@@ -98,6 +101,18 @@ def _value(tensor: Tensor, packed: Array, dtype: "np.dtype[np.generic]") -> Arra
     if bits == 8:
         return packed.view(np.int8).reshape(tensor.shape)
     return _parts(packed, count, bits, signed=tensor.type != UINT4).reshape(tensor.shape)
+
+
+def _widened(tensor: Tensor, stored: Array) -> Array:
+    """Returns a constant of BFLOAT16 as FLOAT32, whose upper half it is."""
+    expected = 2 * math.prod(tensor.shape)
+    if tensor.sparsity is not None:
+        raise UnsupportedFeature(f"{tensor} is sparse and of type {tensor.type_name}, which is not supported")
+    if stored.size != expected:
+        raise BadData(
+            f"{tensor} has {stored.size} bytes of data; {tensor.type_name}{list(tensor.shape)} has {expected}"
+        )
+    return (stored.view("<u2").astype("<u4") << 16).view(np.float32).reshape(tensor.shape)
 
 
 def stored_values(tensor: Tensor, stored: memoryview, dtype: "np.dtype[np.generic]") -> Array:

@@ -9,8 +9,8 @@ from neurald.hal.model.types import Dimensions, Lifetime, OperandType, byte_size
 from neurald.hal.operations.machinery.signature import MAX_RANK
 from neurald.hal.records import replace
 from neurald.hal.validation.operand_rules import validate_operand_type
-from neurald.runtime.tflite.file.schema import INT2, UINT4, Quantization, Tensor
-from neurald.runtime.tflite.file.schema_enums import TensorType
+from neurald.runtime.tflite.file.schema import INT2, UINT4, Operator, Quantization, Tensor
+from neurald.runtime.tflite.file.schema_enums import BuiltinOperator, TensorType
 
 
 class UnsupportedFeature(Exception):
@@ -19,6 +19,8 @@ class UnsupportedFeature(Exception):
 
 _PLAIN = {
     TensorType.FLOAT32: OperandType.TENSOR_FLOAT32,
+    #: Constants, and what is moved from them. FLOAT32 has all of their values.
+    TensorType.BFLOAT16: OperandType.TENSOR_FLOAT32,
     TensorType.FLOAT16: OperandType.TENSOR_FLOAT16,
     TensorType.INT32: OperandType.TENSOR_INT32,
     TensorType.BOOL: OperandType.TENSOR_BOOL8,
@@ -42,11 +44,34 @@ _QUANTIZED = {
     TensorType.UINT16: OperandType.TENSOR_QUANT16_ASYMM,
 }
 
+#: Values that are passed to and from graphs.
+_BOUNDARY = (Lifetime.SUBGRAPH_INPUT, Lifetime.SUBGRAPH_OUTPUT)
+
 #: Types that may have per-channel scales.
 _BYTES = (TensorType.INT8, TensorType.INT4, INT2)
 
 #: Bits per element of the types with several elements per byte.
 PACKED_BITS = {TensorType.INT4: 4, UINT4: 4, INT2: 2}
+
+#: Operators that give values of BFLOAT16 without rounding.
+_MOVERS = frozenset(
+    (
+        BuiltinOperator.CONCATENATION,
+        BuiltinOperator.DYNAMIC_UPDATE_SLICE,
+        BuiltinOperator.EXPAND_DIMS,
+        BuiltinOperator.GATHER,
+        BuiltinOperator.GATHER_ND,
+        BuiltinOperator.PAD,
+        BuiltinOperator.RESHAPE,
+        BuiltinOperator.REVERSE_V2,
+        BuiltinOperator.SELECT,
+        BuiltinOperator.SELECT_V2,
+        BuiltinOperator.SLICE,
+        BuiltinOperator.STRIDED_SLICE,
+        BuiltinOperator.TILE,
+        BuiltinOperator.TRANSPOSE,
+    )
+)
 
 #: Types of matrices that may be quantised by blocks.
 BLOCKWISE_TYPES = (TensorType.INT4, INT2)
@@ -67,13 +92,29 @@ def has_no_elements(tensor: Tensor) -> bool:
 def is_packed(tensor: Tensor, operand_type: OperandType) -> bool:
     """Returns True if a constant must be unpacked to become an operand of that type."""
     return tensor.data is not None and (
-        tensor.type in PACKED_BITS or tensor.sparsity is not None or is_dequantized(tensor, operand_type)
+        tensor.type in PACKED_BITS
+        or tensor.type == TensorType.BFLOAT16
+        or tensor.sparsity is not None
+        or is_dequantized(tensor, operand_type)
     )
 
 
 def is_dequantized(tensor: Tensor, operand_type: OperandType) -> bool:
     """Returns True if a constant with per-channel zero points is represented as real numbers."""
     return operand_type is OperandType.TENSOR_FLOAT32 and tensor.type in _BYTES
+
+
+def require_moved(tensor: Tensor, operator: Operator) -> None:
+    """Checks that an operator's result of BFLOAT16 needs no rounding.
+
+    Raises:
+        UnsupportedFeature: it would.
+    """
+    if tensor.type == TensorType.BFLOAT16 and operator.code not in _MOVERS:
+        raise UnsupportedFeature(
+            f"its result {tensor} is of type BFLOAT16; only constants of that type, and their elements "
+            "where they are moved, are supported"
+        )
 
 
 def narrow_limits(tensor: Tensor) -> tuple[int, int] | None:
@@ -134,6 +175,10 @@ def to_operand(tensor: Tensor, dimensions: Dimensions, lifetime: Lifetime) -> Op
         raise UnsupportedFeature(f"{tensor} is sparse and {what}, which is not supported")
     if len(tensor.shape) > MAX_RANK:
         raise UnsupportedFeature(f"{tensor} has rank {len(tensor.shape)}; at most {MAX_RANK} is supported")
+    if tensor.type == TensorType.BFLOAT16 and lifetime in _BOUNDARY and tensor.data is None:
+        raise UnsupportedFeature(
+            f"{tensor} is an input or output of type BFLOAT16, which is only supported for constants"
+        )
     operand_type, quantization = _type(tensor)
     channels = quantization if quantization is not None and len(quantization.scales) > 1 else None
     if channels is not None and tensor.data is None and lifetime is not Lifetime.SUBGRAPH_INPUT:

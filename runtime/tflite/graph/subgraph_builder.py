@@ -29,6 +29,7 @@ from neurald.runtime.tflite.graph.operands import (
     input_dimensions,
     is_packed,
     narrow_limits,
+    require_moved,
     to_operand,
 )
 from neurald.runtime.tflite.graph.operation_list import OperationList
@@ -217,6 +218,7 @@ class SubgraphBuilder(OperationList):
         if typed_as is not None:
             source = replace(source, type=self._tensors[operator.inputs[typed_as]].type)
             self._tensors[index] = source
+        require_moved(source, operator)
         lifetime = Lifetime.SUBGRAPH_OUTPUT if index in self._fetched else Lifetime.TEMPORARY_VARIABLE
         self._operands[index] = to_operand(source, None, lifetime)
         self._expected[index] = self._dimensions_in_file(source)

@@ -1,4 +1,4 @@
-"""4-bit and sparse constants."""
+"""4-bit, BFLOAT16 and sparse constants."""
 
 from pathlib import Path
 from typing import Any
@@ -242,3 +242,62 @@ def test_dequantized_constants_of_a_wrong_length(load: Load) -> None:
     source = {"shape": (2, 2), "type_": "INT8", "data": b"abc", "scale": (1, 2), "zero_point": (0, 1)}
     with pytest.raises(BadData, match=r"has 3 bytes of data; INT8.* has 4"):
         load("DEQUANTIZE", (source,), shaped(2, 2))
+
+
+def bfloat16(values: Array) -> dict[str, Any]:
+    """Describes a constant of the upper halves of FLOAT32 numbers."""
+    halves = values.astype("<f4").view("<u4") >> 16
+    return {"shape": values.shape, "type_": "BFLOAT16", "data": halves.astype("<u2").tobytes()}
+
+
+def _moved(file: TfliteModel, values: Array) -> tuple[Any, int]:
+    """Adds a lookup in a BFLOAT16 table; returns the graph and the tensor of its result."""
+    graph = file.subgraph()
+    rows = graph.tensor((3,), "INT32")
+    result = graph.tensor((3, values.shape[1]), "BFLOAT16")
+    graph.operator("GATHER", (graph.tensor(**bfloat16(values)), rows), (result,), "GatherOptions")
+    graph.inputs = (rows,)
+    return graph, result
+
+
+_SPECIAL = np.array(
+    [[0.0, -0.0, 1.5, -2.25], [np.inf, -np.inf, np.nan, 2.0**-133], [1.5 * 2.0**127, 1, 2, 3]]
+)
+
+
+def test_bfloat16_constants_keep_their_values(load: Load) -> None:
+    model = load("CAST", (bfloat16(_SPECIAL),), shaped(3, 4), "CastOptions")
+    (result,) = run_references(model)
+    np.testing.assert_array_equal(result, _SPECIAL.astype(np.float32))
+
+
+def test_bfloat16_elements_that_are_moved() -> None:
+    file = TfliteModel()
+    graph, moved = _moved(file, _SPECIAL)
+    output = graph.tensor((3, 4))
+    graph.operator("CAST", (moved,), (output,), "CastOptions")
+    graph.outputs = (output,)
+    (result,) = run_references(load_tflite(file.build()), np.array([2, 0, 1], np.int32))
+    np.testing.assert_array_equal(result, _SPECIAL.astype(np.float32)[[2, 0, 1]])
+
+
+def test_bfloat16_results_that_are_rounded_are_refused(load: Load) -> None:
+    with pytest.raises(BadData, match=r"its result .* is of type BFLOAT16; only constants"):
+        load("TANH", (bfloat16(_SPECIAL),), shaped(3, 4, type_="BFLOAT16"))
+
+
+def test_bfloat16_inputs_and_outputs_are_refused(load: Load) -> None:
+    with pytest.raises(BadData, match="is an input or output of type BFLOAT16"):
+        load("CAST", (shaped(3, 4, type_="BFLOAT16"),), shaped(3, 4), "CastOptions")
+    file = TfliteModel()
+    graph, moved = _moved(file, _SPECIAL)
+    graph.outputs = (moved,)
+    with pytest.raises(BadData, match="is an input or output of type BFLOAT16"):
+        load_tflite(file.build())
+
+
+@pytest.mark.parametrize("length", [23, 26])
+def test_bfloat16_constants_of_a_wrong_length(load: Load, length: int) -> None:
+    wrong = {**bfloat16(_SPECIAL), "data": bytes(length)}
+    with pytest.raises(BadData, match=f"has {length} bytes of data"):
+        load("CAST", (wrong,), shaped(3, 4), "CastOptions")
