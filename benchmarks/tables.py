@@ -28,6 +28,7 @@ _ORDER = (
     "cpu_sequences",
     "scaling",
     "cpu_models_fresh",
+    "cpu_models_fresh_amx",
     "cpu_models_published",
     "startup",
     "startup_calls",
