@@ -98,9 +98,12 @@ def is_too_narrow(channels: int, target: Target) -> bool:
     """Returns True if tiles of a product would exclude lengths that it may have while a model runs.
 
     A list that grows begins with few elements, which do not fill a vector, such as the scores of an
-    attention to them. Generic code takes any length.
+    attention to them. Generic code takes any length. It is also used for open lengths if that of
+    the example is as short, since there would be code for each number of lanes otherwise.
     """
-    return may_change(channels) and surely_lowest(channels) < target.lanes(4)
+    if not isinstance(channels, Extent) or surely_lowest(channels) >= target.lanes(4):
+        return False
+    return may_change(channels) or estimate(channels) < target.lanes(4)
 
 
 def choose_tile(
