@@ -164,7 +164,9 @@ class BoundedModel(CpuPreparedModel):
         function = self.native.array_function(ArgumentBinding(executable, *nothing), None)
         if function is None:
             return None
-        latest: tuple[list[int], list[_Part]] | None = None
+        # Most models have one number of rows, which takes less time alone than in a list.
+        is_single = len(executable.outputs) == visible + 1
+        latest: tuple[int | list[int], list[_Part]] = -1, []
         item = np.ndarray.item
 
         def run(*arrays: Array) -> list[Array] | None:
@@ -172,12 +174,17 @@ class BoundedModel(CpuPreparedModel):
             results = function(*arrays)
             if results is None:
                 return None
-            found = list(map(item, results[visible:]))
-            del results[visible:]
+            found: int | list[int]
+            if is_single:
+                found = item(results.pop())
+            else:
+                found = list(map(item, results[visible:]))
+                del results[visible:]
             # Another thread may replace it at any time.
             known = latest
-            if known is None or known[0] != found:
-                latest = known = found, _parts(executable, found)
+            if known[0] != found:
+                counts = found if isinstance(found, list) else [found]
+                latest = known = found, _parts(executable, counts)
             for output, rows, is_copied in known[1]:
                 results[output] = results[output][rows].copy() if is_copied else results[output][rows]
             return results
