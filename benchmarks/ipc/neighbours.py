@@ -57,8 +57,8 @@ _FORK = multiprocessing.get_context("fork")
 _DAEMON = """
 import sys
 from pathlib import Path
-from neurald.hal.admission.served_clients import ServedClients
-from neurald.hal.admission.sharing import Sharing
+from neurald.hal.admission.access.served_clients import ServedClients
+from neurald.hal.admission.access.sharing import Sharing
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.transport.tls_files import TlsFiles
 from neurald.service.daemon.daemon import Daemon

@@ -60,7 +60,7 @@ import sys
 from pathlib import Path
 sys.path.insert(0, {str(Path(__file__).resolve().parent)!r})
 from pacing import pace_all
-from neurald.hal.admission.served_clients import ServedClients
+from neurald.hal.admission.access.served_clients import ServedClients
 from neurald.hal.rpc.transport.tls_files import TlsFiles
 from neurald.service.daemon.daemon import Daemon
 from neurald.service.daemon.running import run_daemon

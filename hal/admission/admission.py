@@ -20,14 +20,14 @@ from typing import Final
 from neurald.hal.accounting.events import CountedEvent, note_event
 from neurald.hal.accounting.limits import Limits
 from neurald.hal.accounting.pacing import Interpreter
-from neurald.hal.admission.admission_queue import AdmissionQueue
-from neurald.hal.admission.execution_pace import ExecutionPace
-from neurald.hal.admission.native_gate import NativeGate
-from neurald.hal.admission.serving_turns import ServingPlace, ServingTurns
-from neurald.hal.admission.session import Session
-from neurald.hal.admission.sessions import Sessions
-from neurald.hal.admission.usage import Ticket
-from neurald.hal.admission.watchdog import NativeRuns, Watchdog
+from neurald.hal.admission.executions.admission_queue import AdmissionQueue
+from neurald.hal.admission.executions.execution_pace import ExecutionPace
+from neurald.hal.admission.executions.native_gate import NativeGate
+from neurald.hal.admission.executions.serving_turns import ServingPlace, ServingTurns
+from neurald.hal.admission.executions.usage import Ticket
+from neurald.hal.admission.executions.watchdog import NativeRuns, Watchdog
+from neurald.hal.admission.sessions.session import Session
+from neurald.hal.admission.sessions.sessions import Sessions
 from neurald.hal.device import Device, ExecuteOptions, PrepareOptions, executions_at_once
 from neurald.hal.errors import (
     TAKES_NO_MORE_WORK,

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from neurald.hal.accounting.limits import Limits
-from neurald.hal.admission.admission_queue import AdmissionQueue
-from neurald.hal.admission.session import Session
+from neurald.hal.admission.executions.admission_queue import AdmissionQueue
+from neurald.hal.admission.sessions.session import Session
 from neurald.hal.model.types import Priority
 from neurald.hal.sync.cancellation import Cancellation
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from neurald.hal.accounting.limits import Limits
-from neurald.hal.admission.session import Session
+from neurald.hal.admission.sessions.session import Session
 from neurald.hal.compiling.compile_admission import CompileAdmission
 from neurald.hal.compiling.pool import CompilePool
 from neurald.hal.device import CompileResult, Device, InputShapes, PrepareOptions

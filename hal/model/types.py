@@ -186,7 +186,7 @@ class Preference(IntEnum):
 class Priority(IntEnum):
     """Rank of a compilation's executions among those of the same user.
 
-    See `neurald.hal.admission.admission_queue`.
+    See `neurald.hal.admission.executions.admission_queue`.
     """
 
     LOW = 90

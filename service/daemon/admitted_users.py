@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from neurald.hal.admission.sharing import Sharing
+from neurald.hal.admission.access.sharing import Sharing
 from neurald.hal.errors import BadData
 
 _MODE: Final = re.compile(r"0?[0-7]{3}")

@@ -20,9 +20,9 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from neurald.hal.accounting.events import event_counts
 from neurald.hal.accounting.limits import Limits
+from neurald.hal.admission.access.served_clients import OWN_USER, ServedClients
 from neurald.hal.admission.admission import Admission
-from neurald.hal.admission.served_clients import OWN_USER, ServedClients
-from neurald.hal.admission.streams import StreamLimiter
+from neurald.hal.admission.calls.streams import StreamLimiter
 from neurald.hal.crashes.breadcrumbs import Breadcrumbs
 from neurald.hal.crashes.guard import CrashGuard
 from neurald.hal.crashes.records import CrashRecords

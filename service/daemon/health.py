@@ -13,7 +13,7 @@ from typing import Any
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from neurald.hal.admission.streams import StreamLimiter
+from neurald.hal.admission.calls.streams import StreamLimiter
 from neurald.hal.errors import ResourceExhaustedTransient
 from neurald.hal.rpc.transport.status import abort
 

@@ -8,7 +8,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from neurald._proto import device_pb2, types_pb2
-from neurald.hal.admission.streams import StreamLimiter
+from neurald.hal.admission.calls.streams import StreamLimiter
 from neurald.hal.errors import BadData, ResourceExhaustedTransient, error_for
 from neurald.hal.rpc.server.grpc_service import SERVICE
 from neurald.hal.rpc.server.reflection_pool import (

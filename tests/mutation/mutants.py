@@ -129,19 +129,19 @@ _CACHE = (
 _SERVING = (
     Mutant(
         name="admission-priority",
-        file="hal/admission/usage.py",
+        file="hal/admission/executions/usage.py",
         text="(-lane.level(now),",
         replacement="(lane.level(now),",
         breaks="Executions of low priority run before those of high priority.",
-        tests=("tests/hal/admission/test_admission_queue.py",),
+        tests=("tests/hal/admission/executions/test_admission_queue.py",),
     ),
     Mutant(
         name="admission-ageing",
-        file="hal/admission/usage.py",
+        file="hal/admission/executions/usage.py",
         text="return self.rank + int(",
         replacement="return self.rank + 0 * int(",
         breaks="An execution of low priority may wait for ever.",
-        tests=("tests/hal/admission/test_admission_queue.py",),
+        tests=("tests/hal/admission/executions/test_admission_queue.py",),
     ),
     Mutant(
         name="wire-operation-number",

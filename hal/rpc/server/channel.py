@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 
 from neurald.hal.accounting.account import Reservation
-from neurald.hal.admission.session import Session
-from neurald.hal.admission.sessions import Sessions
-from neurald.hal.admission.sharing import NOBODY_ELSE, Sharing
+from neurald.hal.admission.access.sharing import NOBODY_ELSE, Sharing
+from neurald.hal.admission.sessions.session import Session
+from neurald.hal.admission.sessions.sessions import Sessions
 from neurald.hal.errors import (
     BadData,
     Error,

@@ -15,10 +15,10 @@ from google.protobuf.message import DecodeError, Message
 
 from neurald._proto import device_pb2
 from neurald.hal.accounting.pacing import step
-from neurald.hal.admission.kept_calls import KeptCalls
-from neurald.hal.admission.serving_turns import ServingPlace
-from neurald.hal.admission.session import Session
-from neurald.hal.admission.streams import Stream, StreamLimiter
+from neurald.hal.admission.calls.kept_calls import KeptCalls
+from neurald.hal.admission.calls.streams import Stream, StreamLimiter
+from neurald.hal.admission.executions.serving_turns import ServingPlace
+from neurald.hal.admission.sessions.session import Session
 from neurald.hal.errors import DRIVER_FAULTS, BadData, ResourceExhaustedPersistent
 from neurald.hal.rpc.server.call_cancellation import cancellation_of
 from neurald.hal.rpc.server.call_failures import failure_to_report, run_or_abort

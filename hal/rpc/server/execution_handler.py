@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from neurald._proto import device_pb2, types_pb2
 from neurald.hal.accounting.account import charging
 from neurald.hal.admission.admission import Admission
-from neurald.hal.admission.admission_queue import with_queue_time
-from neurald.hal.admission.registered_model import RegisteredModel
-from neurald.hal.admission.session import Session
+from neurald.hal.admission.executions.admission_queue import with_queue_time
+from neurald.hal.admission.sessions.registered_model import RegisteredModel
+from neurald.hal.admission.sessions.session import Session
 from neurald.hal.buffers.buffer_use import buffers_in_use
 from neurald.hal.buffers.staging import output_types, stage
 from neurald.hal.crashes.breadcrumbs import CrashPhase

@@ -8,10 +8,10 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from neurald._proto import device_pb2
-from neurald.hal.admission.kept_calls import KeptCalls
-from neurald.hal.admission.message_reader import MessageReader
-from neurald.hal.admission.session import Session
-from neurald.hal.admission.streams import StreamLimiter
+from neurald.hal.admission.calls.kept_calls import KeptCalls
+from neurald.hal.admission.calls.message_reader import MessageReader
+from neurald.hal.admission.calls.streams import StreamLimiter
+from neurald.hal.admission.sessions.session import Session
 from neurald.hal.rpc.server.call_cancellation import cancellation_of
 from neurald.hal.rpc.server.call_failures import run_or_abort
 from neurald.hal.rpc.server.call_trace import timed_call, timed_stream

@@ -12,9 +12,9 @@ import numpy as np
 from neurald._proto import device_pb2
 from neurald.hal.accounting.limits import Limits
 from neurald.hal.admission.admission import Admission
-from neurald.hal.admission.session import Session
-from neurald.hal.admission.session_buffers import RequestedRole
-from neurald.hal.admission.sessions import Sessions
+from neurald.hal.admission.sessions.session import Session
+from neurald.hal.admission.sessions.session_buffers import RequestedRole
+from neurald.hal.admission.sessions.sessions import Sessions
 from neurald.hal.compiling.session_pool import SessionPool
 from neurald.hal.crashes.watch import CrashWatch
 from neurald.hal.device import Device, declared_extensions

@@ -8,8 +8,8 @@ from neurald._proto import device_pb2, types_pb2
 from neurald.hal.accounting.account import charging
 from neurald.hal.accounting.limits import Limits
 from neurald.hal.admission.admission import Admission
-from neurald.hal.admission.session import Session
-from neurald.hal.admission.shared_models import SharedModels
+from neurald.hal.admission.sessions.session import Session
+from neurald.hal.admission.sessions.shared_models import SharedModels
 from neurald.hal.cache.artifact_seal import check_seal, make_seal, named_tokens
 from neurald.hal.cache.variants import daemon_variants
 from neurald.hal.compiling.compile_admission import CompileAdmission

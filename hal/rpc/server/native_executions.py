@@ -5,9 +5,9 @@ from typing import Final
 
 from neurald.hal.accounting.account import charging
 from neurald.hal.admission.admission import Admission
-from neurald.hal.admission.native_gate import GatePlace
-from neurald.hal.admission.registered_model import RegisteredModel
-from neurald.hal.admission.session import Session
+from neurald.hal.admission.executions.native_gate import GatePlace
+from neurald.hal.admission.sessions.registered_model import RegisteredModel
+from neurald.hal.admission.sessions.session import Session
 from neurald.hal.crashes.breadcrumbs import ActivitySlot
 from neurald.hal.errors import Error
 from neurald.hal.execution.native_serving import PYTHON, REPORT, NativeCall, native_call

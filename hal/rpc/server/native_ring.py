@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 from msgspec import Struct
 
-from neurald.hal.admission.native_gate import GatePlace
+from neurald.hal.admission.executions.native_gate import GatePlace
 from neurald.hal.buffers.staging import ByteCopy
 from neurald.hal.crashes.breadcrumbs import ActivitySlot
 from neurald.hal.errors import ResourceExhaustedTransient

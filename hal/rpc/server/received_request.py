@@ -4,7 +4,7 @@ import weakref
 
 from msgspec import Struct
 
-from neurald.hal.admission.registered_model import RegisteredModel
+from neurald.hal.admission.sessions.registered_model import RegisteredModel
 from neurald.hal.buffers.staging import ByteCopy, Staged
 from neurald.hal.device import OutputShape
 from neurald.hal.model.request import Request

@@ -3,7 +3,7 @@
 import weakref
 from typing import Final
 
-from neurald.hal.admission.session import Session
+from neurald.hal.admission.sessions.session import Session
 from neurald.hal.buffers.staging import output_types
 from neurald.hal.errors import BadData, Error, ResourceExhaustedTransient
 from neurald.hal.memory.pool import Memory

@@ -18,10 +18,10 @@ from typing import Final, Self
 from neurald.hal.accounting.account import charging
 from neurald.hal.accounting.events import CountedEvent, note_event
 from neurald.hal.admission.admission import Admission
-from neurald.hal.admission.admission_queue import with_queue_time
-from neurald.hal.admission.registered_model import RegisteredModel
-from neurald.hal.admission.session import Session
-from neurald.hal.admission.usage import Ticket
+from neurald.hal.admission.executions.admission_queue import with_queue_time
+from neurald.hal.admission.executions.usage import Ticket
+from neurald.hal.admission.sessions.registered_model import RegisteredModel
+from neurald.hal.admission.sessions.session import Session
 from neurald.hal.buffers.staging import Staged, copy, stage
 from neurald.hal.crashes.breadcrumbs import ActivitySlot, CrashPhase
 from neurald.hal.crashes.watch import CrashWatch

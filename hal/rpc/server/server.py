@@ -14,13 +14,13 @@ from typing import cast
 import grpc
 
 from neurald.hal.accounting.limits import Limits
-from neurald.hal.admission.access import AccessInterceptor
-from neurald.hal.admission.certificates import CertificateInterceptor
-from neurald.hal.admission.message_limits import MAX_AWAITED_MESSAGES, MessageLimitInterceptor
-from neurald.hal.admission.served_clients import OWN_USER, ServedClients
-from neurald.hal.admission.session import Session
-from neurald.hal.admission.sharing import NOBODY_ELSE
-from neurald.hal.admission.streams import StreamLimiter
+from neurald.hal.admission.access.access import AccessInterceptor
+from neurald.hal.admission.access.certificates import CertificateInterceptor
+from neurald.hal.admission.access.served_clients import OWN_USER, ServedClients
+from neurald.hal.admission.access.sharing import NOBODY_ELSE
+from neurald.hal.admission.calls.message_limits import MAX_AWAITED_MESSAGES, MessageLimitInterceptor
+from neurald.hal.admission.calls.streams import StreamLimiter
+from neurald.hal.admission.sessions.session import Session
 from neurald.hal.compiling.contract import compiles_apart
 from neurald.hal.compiling.session_pool import SessionPool
 from neurald.hal.crashes.watch import CrashWatch

@@ -8,12 +8,12 @@ from google.protobuf.message import Message
 
 from neurald._proto import device_pb2
 from neurald.hal.accounting.limits import certificate_user
-from neurald.hal.admission.access import MAX_CONNECTION_SESSIONS
-from neurald.hal.admission.certificates import peer_certificate
-from neurald.hal.admission.kept_calls import KeptCalls
-from neurald.hal.admission.peer_user import peer_user
-from neurald.hal.admission.session import Session
-from neurald.hal.admission.streams import StreamLimiter
+from neurald.hal.admission.access.access import MAX_CONNECTION_SESSIONS
+from neurald.hal.admission.access.certificates import peer_certificate
+from neurald.hal.admission.access.peer_user import peer_user
+from neurald.hal.admission.calls.kept_calls import KeptCalls
+from neurald.hal.admission.calls.streams import StreamLimiter
+from neurald.hal.admission.sessions.session import Session
 from neurald.hal.errors import BadState, DeadObject, Error, ResourceExhaustedTransient, UnavailableDevice
 from neurald.hal.rpc.server.call_failures import run_or_abort
 from neurald.hal.rpc.server.handler import DeviceHandler

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from neurald.hal.admission.admission_queue import AdmissionQueue
-from neurald.hal.admission.execution_pace import ExecutionPace
+from neurald.hal.admission.executions.admission_queue import AdmissionQueue
+from neurald.hal.admission.executions.execution_pace import ExecutionPace
 from neurald.hal.device import Device, ExecuteOptions, executions_at_once
 from neurald.hal.model.types import Priority
 from neurald.hal.process.fork import at_fork, forkable_lock

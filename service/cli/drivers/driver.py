@@ -130,7 +130,7 @@ def driver(
         driver=name,
         is_own_process=context.obj is OWN_PROCESS,
     )
-    from neurald.hal.admission.served_clients import ServedClients
+    from neurald.hal.admission.access.served_clients import ServedClients
     from neurald.hal.process.own_program import find_modules_here
     from neurald.hal.registry import get_ready
     from neurald.service.daemon.daemon import Daemon

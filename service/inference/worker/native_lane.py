@@ -3,7 +3,7 @@
 import socket
 from typing import Final
 
-from neurald.hal.admission.native_gate import GatePlace, NativeShare
+from neurald.hal.admission.executions.native_gate import GatePlace, NativeShare
 from neurald.hal.errors import Error
 from neurald.hal.execution.native_serving import IDLE, NEEDS_INSTANCE, PYTHON, REPORT, NativeCall
 from neurald.hal.lanes.repeats import SUBMISSION

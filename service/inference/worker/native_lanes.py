@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from neurald.hal.admission.native_gate import NativeGate
+from neurald.hal.admission.executions.native_gate import NativeGate
 from neurald.hal.crashes.breadcrumbs import Breadcrumbs
 from neurald.hal.device import executions_at_once
 from neurald.runtime.devices.local import cpu_device

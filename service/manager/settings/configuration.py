@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from neurald.hal.accounting.limits import parse_limits
-from neurald.hal.admission.sharing import Sharing
+from neurald.hal.admission.access.sharing import Sharing
 from neurald.hal.decoding import converted
 from neurald.hal.errors import BadData
 from neurald.hal.process.activation import OTHER_SOCKETS

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from neurald.hal.admission.sharing import Sharing
+from neurald.hal.admission.access.sharing import Sharing
 from neurald.hal.process.activation import READY as READY_LINE
 from neurald.hal.process.activation import REFUSED, STANDBY, UNABLE
 from neurald.hal.process.peer import Peer

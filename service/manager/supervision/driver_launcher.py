@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from neurald.hal.admission.sharing import Sharing
+from neurald.hal.admission.access.sharing import Sharing
 from neurald.hal.crashes.breadcrumbs import VARIABLE as BREADCRUMBS_VARIABLE
 from neurald.hal.process.autostart import AUTOSTART_VARIABLE
 from neurald.hal.process.orphans import ORPHANS

@@ -31,7 +31,7 @@ from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import Final
 
-from neurald.hal.admission.sharing import Sharing
+from neurald.hal.admission.access.sharing import Sharing
 from neurald.hal.process.address import Address
 from neurald.service.crashes.investigator import CrashInvestigator
 from neurald.service.daemon import notifications

@@ -8,8 +8,8 @@ from support.daemon.open_files import open_files
 from support.waiting import wait_until
 
 from neurald.hal.accounting.limits import Limits
-from neurald.hal.admission.session import Session
-from neurald.hal.admission.sessions import Sessions
+from neurald.hal.admission.sessions.session import Session
+from neurald.hal.admission.sessions.sessions import Sessions
 from neurald.hal.errors import BadData, DeadObject, ResourceExhaustedPersistent, ResourceExhaustedTransient
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
 from neurald.hal.sync.fence import Fence

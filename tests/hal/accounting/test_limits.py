@@ -28,9 +28,9 @@ from support.sweeps import sweep
 import neurald as nd
 from neurald._proto import device_pb2
 from neurald.hal.accounting.limits import Limits, parse_limits
-from neurald.hal.admission.admission_queue import MAX_RUNNING_EXECUTIONS
-from neurald.hal.admission.session import Session
-from neurald.hal.admission.sessions import Sessions
+from neurald.hal.admission.executions.admission_queue import MAX_RUNNING_EXECUTIONS
+from neurald.hal.admission.sessions.session import Session
+from neurald.hal.admission.sessions.sessions import Sessions
 from neurald.hal.device import ExecuteOptions, PreparedModel, PrepareOptions
 from neurald.hal.errors import BadData, ResourceExhaustedPersistent, ResourceExhaustedTransient
 from neurald.hal.model.graph import Operand, Operation, Subgraph

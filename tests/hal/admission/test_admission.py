@@ -12,8 +12,8 @@ from support.waiting import wait_until
 
 from neurald.hal.accounting.limits import Limits
 from neurald.hal.admission.admission import Admission
-from neurald.hal.admission.session import Session
-from neurald.hal.admission.sessions import Sessions
+from neurald.hal.admission.sessions.session import Session
+from neurald.hal.admission.sessions.sessions import Sessions
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import DeadObject, Error, MissedDeadlinePersistent, UnavailableDevice
 from neurald.hal.memory.pool import HostMemory

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from neurald.hal.admission import admission_queue
-from neurald.hal.admission.admission_queue import AdmissionQueue
+from neurald.hal.admission.executions import admission_queue
+from neurald.hal.admission.executions.admission_queue import AdmissionQueue
 from neurald.hal.errors import Cancelled
 from neurald.hal.model.types import Priority
 from neurald.hal.sync.cancellation import Cancellation

@@ -10,7 +10,7 @@ from support.sweeps import sweep
 from support.waiting import wait_until
 
 from neurald.hal.accounting.limits import Limits
-from neurald.hal.admission.session import Session
+from neurald.hal.admission.sessions.session import Session
 from neurald.hal.compiling.compile_admission import CompileAdmission
 from neurald.hal.errors import Cancelled, Error, MissedDeadlineTransient
 from neurald.hal.model.types import Priority

@@ -30,7 +30,7 @@ from support.models.addition import request as bound
 from support.waiting import wait_until
 
 from neurald.hal.accounting.limits import Limits
-from neurald.hal.admission.session import Session
+from neurald.hal.admission.sessions.session import Session
 from neurald.hal.compiling import compile_admission, fork_server_process, job_exchange
 from neurald.hal.compiling.session_pool import SessionPool
 from neurald.hal.device import CompileResult, Device, ExecuteOptions, PrepareOptions

@@ -13,8 +13,8 @@ from support.models.addition import AddingDevice, addition, request
 from support.waiting import wait_until
 
 from neurald.hal.accounting.limits import Limits
-from neurald.hal.admission import serving_turns
-from neurald.hal.admission.serving_turns import ServingPlace, ServingTurns
+from neurald.hal.admission.executions import serving_turns
+from neurald.hal.admission.executions.serving_turns import ServingPlace, ServingTurns
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.model.request import Request
 from neurald.hal.model.types import Priority

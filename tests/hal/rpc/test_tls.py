@@ -17,7 +17,7 @@ from support.certificates import issue, issue_at, make_authority, make_old_autho
 from support.models.addition import AddingDevice, addition, request
 from support.waiting import wait_until
 
-from neurald.hal.admission.served_clients import ServedClients
+from neurald.hal.admission.access.served_clients import ServedClients
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import BadData, BadState, DeadObject, Error, UnavailableDevice
 from neurald.hal.process.address import Address

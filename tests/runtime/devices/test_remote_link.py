@@ -17,7 +17,7 @@ from support.models.small import add_model
 from support.tiers import Tier, current_tier
 
 import neurald as nd
-from neurald.hal.admission.served_clients import ServedClients
+from neurald.hal.admission.access.served_clients import ServedClients
 from neurald.hal.process.address import Address
 from neurald.hal.registry import create_device
 from neurald.hal.rpc.server.server import DeviceServer

@@ -8,7 +8,7 @@ import pytest
 from support.models.addition import AddingDevice
 
 import neurald as nd
-from neurald.hal.admission.served_clients import ServedClients
+from neurald.hal.admission.access.served_clients import ServedClients
 from neurald.hal.errors import BadData
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.server.server import DeviceServer

@@ -3,7 +3,7 @@
 import pytest
 from support.sweeps import sweep
 
-from neurald.hal.admission.sharing import NOBODY_ELSE
+from neurald.hal.admission.access.sharing import NOBODY_ELSE
 from neurald.hal.errors import BadData
 from neurald.service.daemon.admitted_users import group_number, sharing_of
 

@@ -31,8 +31,8 @@ from neurald.service.manager.state import DriverState
 
 #: Serves a device to a group until it is killed.
 _SERVE = f"""
-from neurald.hal.admission.served_clients import ServedClients
-from neurald.hal.admission.sharing import Sharing
+from neurald.hal.admission.access.served_clients import ServedClients
+from neurald.hal.admission.access.sharing import Sharing
 from neurald.service.daemon import daemon
 from neurald.service.daemon.running import run_daemon
 daemon.create_device = lambda name: AddingDevice()

@@ -11,7 +11,7 @@ from support.models.addition import request
 from support.waiting import wait_until
 
 from neurald.drivers.cpu.native.programs.step_program import futex_number
-from neurald.hal.admission.native_gate import NativeGate
+from neurald.hal.admission.executions.native_gate import NativeGate
 from neurald.hal.device import ExecuteOptions, PreparedModel
 from neurald.hal.errors import OpFailed
 from neurald.hal.execution.native_serving import GATE

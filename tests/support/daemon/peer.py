@@ -9,7 +9,7 @@ from support.models.addition import addition
 
 from neurald._proto import device_pb2, types_pb2
 from neurald._proto.device_pb2_grpc import DeviceStub
-from neurald.hal.admission.session import Session
+from neurald.hal.admission.sessions.session import Session
 from neurald.hal.memory.pool import SharedMemory
 from neurald.hal.rpc.client.channel import ChannelClient
 from neurald.hal.rpc.server.grpc_service import SERVICE

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from support.models.addition import AddingDevice, request
 
-from neurald.hal.admission.session import Session
+from neurald.hal.admission.sessions.session import Session
 from neurald.hal.device import ExecuteOptions
 from neurald.hal.rpc.client.prepared_model import RemotePreparedModel
 

@@ -12,7 +12,7 @@ import pytest
 from support.models.addition import AddingDevice, addition, run_addition
 
 from neurald._proto import device_pb2
-from neurald.hal.admission.session import Session
+from neurald.hal.admission.sessions.session import Session
 from neurald.hal.device import PrepareOptions, Verdict
 from neurald.hal.errors import BadData, OpFailed
 from neurald.hal.memory.pool import HostMemory

@@ -15,7 +15,7 @@ from support.waiting import wait_until
 import neurald as nd
 from neurald._proto import device_pb2
 from neurald.hal.accounting.limits import Limits
-from neurald.hal.admission.session_buffers import SessionBuffers
+from neurald.hal.admission.sessions.session_buffers import SessionBuffers
 from neurald.hal.device import BufferDescription, BufferRole, ExecuteOptions, PrepareOptions
 from neurald.hal.errors import (
     BadData,

@@ -26,8 +26,8 @@ from support.processes import has_pidfds_of_threads
 from support.waiting import wait_until
 
 from neurald.hal.accounting.limits import Limits
-from neurald.hal.admission.session import Session
-from neurald.hal.admission.sessions import Sessions
+from neurald.hal.admission.sessions.session import Session
+from neurald.hal.admission.sessions.sessions import Sessions
 from neurald.hal.errors import (
     BadData,
     BadState,

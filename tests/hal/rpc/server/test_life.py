@@ -15,8 +15,8 @@ from support.models.addition import AddingDevice, addition, request
 from support.waiting import wait_until
 
 from neurald._proto import device_pb2, types_pb2
-from neurald.hal.admission.served_clients import ServedClients
-from neurald.hal.admission.serving_turns import ServingPlace
+from neurald.hal.admission.access.served_clients import ServedClients
+from neurald.hal.admission.executions.serving_turns import ServingPlace
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.errors import (
     SESSION_OVER,

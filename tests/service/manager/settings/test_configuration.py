@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from support.sweeps import sweep
 
-from neurald.hal.admission.sharing import Sharing
+from neurald.hal.admission.access.sharing import Sharing
 from neurald.hal.errors import BadData, BadState
 from neurald.hal.process.files.configuration_file import CONFIG_VARIABLE, DRIVERS_VARIABLE
 from neurald.hal.registry import default_drivers

@@ -12,7 +12,7 @@ from support.daemon.managed import Managed
 from support.daemon.processes import is_alive
 from support.waiting import wait_until
 
-from neurald.hal.admission.sharing import NOBODY_ELSE
+from neurald.hal.admission.access.sharing import NOBODY_ELSE
 from neurald.hal.crashes.breadcrumbs import create_memory
 from neurald.hal.errors import Error
 from neurald.hal.rpc.client.device import connect

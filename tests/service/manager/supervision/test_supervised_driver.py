@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from neurald.hal.admission.sharing import NOBODY_ELSE
+from neurald.hal.admission.access.sharing import NOBODY_ELSE
 from neurald.hal.crashes.breadcrumbs import create_memory
 from neurald.hal.process.activation import READY, REFUSED
 from neurald.service.crashes.autopsy import DriverEnd

@@ -9,7 +9,7 @@ from neurald.drivers.cpu.native.objects.llvm import LoadedCode, TargetMachine
 from neurald.drivers.cpu.native.programs.step_program import step_program_text
 from neurald.drivers.cpu.target.target import host_target
 from neurald.drivers.settings import Settings
-from neurald.hal.admission.native_gate import GatePlace, NativeGate, NativeShare
+from neurald.hal.admission.executions.native_gate import GatePlace, NativeGate, NativeShare
 from neurald.hal.crashes.breadcrumbs import Breadcrumbs
 from neurald.hal.execution.native_serving import PYTHON, RING_FUNCTIONS
 from neurald.hal.memory.pool import SharedMemory

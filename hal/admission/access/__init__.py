@@ -1,0 +1,1 @@
+"""Access to a daemon: tokens, users and certificates of clients."""

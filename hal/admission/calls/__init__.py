@@ -1,0 +1,1 @@
+"""Limits of the calls and messages of clients."""

@@ -1,0 +1,1 @@
+"""The order of executions, and the limits of their time."""

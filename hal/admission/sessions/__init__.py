@@ -1,0 +1,1 @@
+"""The belongings of clients of a daemon: models, memories, buffers and fences."""
