@@ -18,7 +18,7 @@ def test_every_source_is_covered() -> None:
     assert not without, "neither a test file of their own nor an entry in tests/support/covered_by"
 
 
-def test_each_table_has_its_folder_in_order() -> None:
+def test_each_table_has_its_folder() -> None:
     tables = {
         "hal/": hal,
         "runtime/": runtime,
@@ -29,9 +29,7 @@ def test_each_table_has_its_folder_in_order() -> None:
         "drivers/sample/": sample,
     }
     for folder, table in tables.items():
-        listed = list(table.COVERED_BY)
-        assert listed == sorted(listed)
-        assert [path for path in listed if not path.startswith(folder)] == []
+        assert [path for path in table.COVERED_BY if not path.startswith(folder)] == []
 
 
 def test_the_table_names_files_that_exist() -> None:
