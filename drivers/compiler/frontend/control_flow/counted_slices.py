@@ -113,7 +113,7 @@ class CountedSlices:
             shrinks = bool(masks[2] >> axis & 1)
             first, length = _strided_axis(
                 whole,
-                None if masks[0] >> axis & 1 and not shrinks else begins[axis],
+                None if masks[0] >> axis & 1 else begins[axis],
                 None if masks[1] >> axis & 1 else ends[axis],
                 strides[axis],
                 shrinks=shrinks,
@@ -360,6 +360,8 @@ def _strided_axis(
         if shrinks and begin is not None:
             return Sum(begin.constant + (whole if begin.constant < 0 else 0)), 1
         first_taken, count, step = slice_range(part, whole)
+        if shrinks:
+            return Sum(first_taken), 1
         if step != 1 and count:
             raise ShapeChanges("a slice with steps begins at an index that depends on data")
         return Sum(first_taken), count

@@ -75,12 +75,12 @@ class SteppedSlices:
         axes = [axis for axis in range(len(known[0])) if self._cuts(axis, known[2][axis])]
         if not axes:
             raise BadData("a strided slice takes everything")
-        firsts, steps, counts = self._ranges(len(known[0]))
+        firsts, singles, steps, counts = self._ranges(len(known[0]))
         source, declared = self._source, self._flat.operands[self._operation.outputs[0]].dimensions
         # Axes are removed from the last one on, so that the numbers of others stay.
         for axis in reversed(axes):
             removes = bool(self._masks[2] >> axis & 1)
-            first = self._element(firsts, axis)
+            first = self._element(singles if removes else firsts, axis)
             if removes:
                 indices = self._compute(_T.TFLITE_RESHAPE, first, self._added.constant(np.zeros(0), _INT))
             else:
@@ -102,8 +102,10 @@ class SteppedSlices:
         begins_open, ends_open, removes = (bool(mask >> axis & 1) for mask in self._masks)
         return removes or not begins_open or not ends_open or step != Sum(1)
 
-    def _ranges(self, axes: int) -> tuple[int, int, int]:
+    def _ranges(self, axes: int) -> tuple[int, int, int, int]:
         """Adds what computes the first index, the step and the number of elements of each axis.
+
+        The index of a single element is the second one. It does not exist if the step is 0.
 
         Args:
             axes: the number of axes.
@@ -132,7 +134,9 @@ class SteppedSlices:
         end = limited("end", self._masks[1], self._chosen(rises, whole, minus_one))
         spanned = self._sum(self._difference(end, first), self._difference(step, sign))
         steps = self._compute(_T.TFLITE_FLOOR_DIV, spanned, step)
-        return first, step, self._compute(_T.TFLITE_MAXIMUM, steps, zero)
+        has_step = self._compute(_T.NOT_EQUAL, step, zero, kind=_BOOL)
+        single = self._chosen(has_step, first, whole)
+        return first, single, step, self._compute(_T.TFLITE_MAXIMUM, steps, zero)
 
     def _count(self, counts: int, axis: int, wanted: int) -> Any:
         """Returns the number of elements along an axis, which must be one that is declared."""

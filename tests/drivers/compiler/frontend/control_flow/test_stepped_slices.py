@@ -54,12 +54,16 @@ def test_begins_ends_and_steps(
         compilation.run(array, *(np.array([each], kind.lower()) for each in (0, 5, 0)))
 
 
-@sweep("masks", [(3, 3, 0), (2, 2, 1), (1, 2, 0), (0, 0, 2), (1, 1, 1)])
-def test_masks(masks: tuple[int, int, int], compiles_here: None, caplog: pytest.LogCaptureFixture) -> None:
+@sweep("masks", [(3, 3, 0), (2, 2, 1), (1, 2, 0), (0, 0, 2), (1, 1, 1), (3, 0, 1)])
+@sweep("has_steps", [True, False])
+def test_masks(
+    masks: tuple[int, int, int], compiles_here: None, caplog: pytest.LogCaptureFixture, *, has_steps: bool
+) -> None:
     """Axes are taken completely, or one element of them is, which must exist."""
     file = TfliteModel()
     graph = file.subgraph()
-    value, step = graph.tensor((6, 9, 2), "INT8"), graph.tensor((2,), "INT32")
+    value = graph.tensor((6, 9, 2), "INT8")
+    step = graph.tensor((2,), "INT32", data=None if has_steps else (1, 1))
     begin, end = (graph.tensor((2,), "INT32") for _ in range(2))
     rank = 3 - masks[2].bit_count()
     part = graph.tensor((1,) * rank, "INT8", shape_signature=(-1,) * (rank - 1) + (2,))
@@ -73,16 +77,39 @@ def test_masks(masks: tuple[int, int, int], compiles_here: None, caplog: pytest.
         EndMask=ends,
         ShrinkAxisMask=removes,
     )
-    graph.inputs, graph.outputs = [value, begin, end, step], [part]
+    graph.inputs = [value, begin, end, *([step] if has_steps else [])]
+    graph.outputs = [part]
     caplog.set_level(logging.INFO, "neurald")
     caplog.clear()
     compilation, references = compiled(file, CpuDevice()), compiled(file, ReferenceDevice())
     array = np.arange(6 * 9 * 2, dtype=np.int8).reshape(6, 9, 2)
     for numbers in (((0, 0), (6, 9), (1, 1)), ((1, -2), (-1, 0), (2, -3)), ((5, 3), (0, 8), (-1, 2))):
-        arrays = [np.array(each, np.int32) for each in numbers]
+        arrays = [np.array(each, np.int32) for each in numbers[: 2 + has_steps]]
         (found,), (expected,) = (each.run(array, *arrays) for each in (compilation, references))
         np.testing.assert_array_equal(found, expected)
     assert "on references" not in caplog.text
+
+
+@sweep("removes", [1, 2, 3])
+def test_a_step_of_0_is_refused(removes: int, compiles_here: None) -> None:
+    """Also along axes of which one element is taken."""
+    file = TfliteModel()
+    graph = file.subgraph()
+    value, step = graph.tensor((6, 9)), graph.tensor((2,), "INT32")
+    ends = [graph.tensor((2,), "INT32", data=each) for each in ((1, 1), (4, 4))]
+    rank = 2 - removes.bit_count()
+    part = graph.tensor((1,) * rank, shape_signature=(-1,) * rank or None, has_rank=not rank)
+    graph.operator(
+        "STRIDED_SLICE", [value, *ends, step], [part], "StridedSliceOptions", ShrinkAxisMask=removes
+    )
+    graph.inputs, graph.outputs = [value, step], [part]
+    compilation = compiled(file, CpuDevice())
+    array = np.arange(54, dtype=np.float32).reshape(6, 9)
+    at = [1 if removes >> axis & 1 else slice(1, 4) for axis in range(2)]
+    np.testing.assert_array_equal(compilation.run(array, np.array([1, 1], np.int32))[0], array[tuple(at)])
+    for steps in ((0, 1), (1, 0)):
+        with pytest.raises(nd.Error):
+            compilation.run(array, np.array(steps, np.int32))
 
 
 def test_a_declared_length_must_be_that_of_the_slice(compiles_here: None) -> None:
