@@ -27,6 +27,7 @@ from neurald.drivers.compiler.frontend.lengths.open_lengths import as_objects
 from neurald.drivers.compiler.frontend.lengths.symbolic_integers import (
     Sum,
 )
+from neurald.drivers.compiler.ir.extents.extent import is_zero
 from neurald.hal.errors import BadData
 from neurald.hal.model.graph import Operand, Operation, Subgraph
 from neurald.hal.model.operation_type import OperationType
@@ -227,13 +228,18 @@ class CountedSlices:
     def _counted_from_end(
         self, begin: int, lengths: Sequence[int], operation: Operation, graph: Subgraph, origin: int
     ) -> int:
-        """Adds lengths to the negative elements of an INT32 vector."""
+        """Adds lengths to the negative elements of an INT32 vector; what stays negative becomes 0.
+
+        Elements to which 0 is added stay as they are.
+        """
         add = partial(self._add_integers, operation, graph.number, origin)
         count, none = len(lengths), self._none()
         negative = add(OperationType.LESS, (begin, self._flat.integers([0])), count, OperandType.TENSOR_BOOL8)
         ones = add(OperationType.TFLITE_CAST, (negative,), count)
         added = add(OperationType.MUL, (ones, self._flat.integers(lengths), none), count)
-        return add(OperationType.ADD, (added, begin, none), count)
+        counted = add(OperationType.ADD, (added, begin, none), count)
+        least = np.where(np.array([is_zero(each) for each in lengths]), np.iinfo(np.int32).min, 0)
+        return add(OperationType.TFLITE_MAXIMUM, (counted, self._flat.integers(least.tolist())), count)
 
     def _none(self) -> int:
         """Adds the constant for no fused activation."""

@@ -83,7 +83,12 @@ def test_masks(
     caplog.clear()
     compilation, references = compiled(file, CpuDevice()), compiled(file, ReferenceDevice())
     array = np.arange(6 * 9 * 2, dtype=np.int8).reshape(6, 9, 2)
-    for numbers in (((0, 0), (6, 9), (1, 1)), ((1, -2), (-1, 0), (2, -3)), ((5, 3), (0, 8), (-1, 2))):
+    for numbers in (
+        ((0, 0), (6, 9), (1, 1)),
+        ((1, -2), (-1, 0), (2, -3)),
+        ((5, 3), (0, 8), (-1, 2)),
+        ((-99, -99), (6, 9), (1, 1)),
+    ):
         arrays = [np.array(each, np.int32) for each in numbers[: 2 + has_steps]]
         (found,), (expected,) = (each.run(array, *arrays) for each in (compilation, references))
         np.testing.assert_array_equal(found, expected)
