@@ -446,7 +446,8 @@ def _needed(kernel: Kernel, routine: Routine) -> Mapping[Extent, Sequence[Extent
     may_reduce_nothing = routine.may_reduce_nothing and not any(map(_depends_on_elements, expressions))
     always: list[Any] = [*kernel.shape]
     if node is not None:
-        always += [length for value in (*node.inputs, node.output) for length in value.shape]
+        read = () if routine.may_read_nothing else node.inputs
+        always += [length for value in (*read, node.output) for length in value.shape]
     always += [routine.extents[int(number)] for number in _DIVISOR.findall(routine.text)]
     if not may_reduce_nothing:
         always += [along.extent for along in reduced]

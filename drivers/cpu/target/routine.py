@@ -97,6 +97,8 @@ class Routine(Struct, frozen=True, kw_only=True):
         reads_strings: True if a pointer to the sources of strings follows these pointers.
         may_reduce_nothing: True if a reduction over no elements yields its identity, although
             lengths that are not known are taken to be at least 1.
+        may_read_nothing: True if it computes its result although values that it reads have no
+            elements.
         units: the positions of work items, if they are known to be in order. They are for ranges
             that are not all work items, too.
     """
@@ -114,6 +116,7 @@ class Routine(Struct, frozen=True, kw_only=True):
     reads_program: bool = False
     reads_strings: bool = False
     may_reduce_nothing: bool = False
+    may_read_nothing: bool = False
     units: OrderedUnits | None = None
 
     @property

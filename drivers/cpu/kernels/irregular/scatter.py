@@ -7,6 +7,7 @@ looks at all destinations for updates of its rows, so that each row receives its
 from collections.abc import Callable
 
 from neurald.drivers.compiler.ir.algorithm import Scatter
+from neurald.drivers.compiler.ir.extents.extent import Extent
 from neurald.drivers.compiler.ir.graph import Procedure
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -59,6 +60,7 @@ def routine(kernel: Kernel, node: Procedure, algorithm: Scatter, target: Target)
         declarations=frozenset(code.declarations),
         label=f"{count} rows scattered",
         operations=kernel.operations,
+        may_read_nothing=True,
     )
 
 
@@ -87,7 +89,8 @@ class _ScatterWriter:
             )
         with code.when(code.value("icmp slt i64 %begin, %end")):
             self._begin(first, last)
-            if self._count and self._width:
+            # Whether there are updates need not be known.
+            if self._width and (isinstance(self._count, Extent) or self._count):
                 self._scatter(first, last)
 
     def _begin(self, first: str, last: str) -> None:
@@ -113,7 +116,7 @@ class _ScatterWriter:
         """Combines all updates of a range of rows."""
         code = self._code
         length = code.value(f"sub i64 {last}, {first}")
-        with code.loop("0", str(self._count)) as loop:
+        with code.loop("0", str(self._count), may_be_empty=isinstance(self._count, Extent)) as loop:
             at = code.fresh(f"getelementptr {self._index}, ptr {self._destinations}, i64 {loop.index}")
             row = code.fresh(f"load {self._index}, ptr {at}")
             if self._index != "i64":

@@ -47,6 +47,7 @@ def positions(kernel: Kernel, node: Procedure, _: Positions) -> Routine:
         declarations=frozenset((f"declare i{_LANES} @llvm.cttz.i{_LANES}(i{_LANES}, i1)",)),
         label=f"positions in {source.count}",
         operations=kernel.operations,
+        may_read_nothing=True,
     )
 
 

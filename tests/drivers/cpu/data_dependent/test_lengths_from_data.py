@@ -305,6 +305,54 @@ def test_columns_of_any_number_of_rows(
     assert "runs on references" not in caplog.text
 
 
+@sweep("reader", ["WHERE", "SCATTER_ND", "UNSORTED_SEGMENT_SUM"])
+def test_rows_that_are_searched_or_scattered_may_be_none(
+    reader: str, compiles_here: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The result has elements, such as a number, although there are no rows."""
+    file = TfliteModel()
+    graph = file.subgraph()
+    source = graph.tensor((6,), name="x")
+    limit = graph.tensor((), data=np.float32(0))
+    holds, found = graph.tensor((6,), "BOOL"), graph.tensor((1, 1), "INT64", shape_signature=(-1, 1))
+    chosen = graph.tensor((1,), shape_signature=(-1,))
+    graph.operator("GREATER", [source, limit], [holds], "GreaterOptions")
+    graph.operator("WHERE", [holds], [found], "WhereOptions")
+    graph.operator("GATHER_ND", [source, found], [chosen], "GatherNdOptions")
+    if reader == "WHERE":
+        one = graph.tensor((), data=np.float32(1))
+        above = graph.tensor((1,), "BOOL", shape_signature=(-1,))
+        result = graph.tensor((1, 1), "INT64", shape_signature=(-1, 1))
+        graph.operator("GREATER", [chosen, one], [above], "GreaterOptions")
+        graph.operator("WHERE", [above], [result], "WhereOptions")
+    else:
+        shape = (-1, 1) if reader == "SCATTER_ND" else (-1,)
+        where = graph.tensor((1,) * len(shape), "INT32", shape_signature=shape)
+        wide, given = (
+            graph.tensor((1, 1), "INT32", shape_signature=(-1, 1)),
+            graph.tensor((len(shape),), "INT32", data=shape),
+        )
+        result = graph.tensor((6,))
+        graph.operator("CAST", [found], [wide], "CastOptions")
+        graph.operator("RESHAPE", [wide, given], [where], "ReshapeOptions", NewShape=list(shape))
+        if reader == "SCATTER_ND":
+            length = graph.tensor((1,), "INT32", data=[6])
+            graph.operator("SCATTER_ND", [where, chosen, length], [result], "ScatterNdOptions")
+        else:
+            count = graph.tensor((), "INT32", data=np.int32(6))
+            graph.operator(reader, [chosen, where, count], [result], "UnsortedSegmentSumOptions")
+    graph.inputs, graph.outputs = [source], [result]
+    model = nd.load_tflite(file.build())
+    compiled, reference = (
+        nd.CompilationBuilder(model, [device]).finish() for device in (CpuDevice(), ReferenceDevice())
+    )
+    with caplog.at_level(logging.INFO, "neurald"):
+        for shift in (0.0, -9.0, 9.0, -1.0):
+            array = (np.array([-2, -1.5, 0.25, 0.5, 1.5, 2.5]) + shift).astype(np.float32)
+            np.testing.assert_array_equal(compiled.run(array)[0], reference.run(array)[0])
+    assert "runs on references" not in caplog.text
+
+
 @sweep("rows", [1, 2, 3, 40])
 @sweep("is_open", [False, True])
 def test_rows_before_and_after_an_index_that_is_data(
