@@ -23,7 +23,7 @@ from neurald.runtime.tracing.recorded import NO_DETAILS, Replace
 from neurald.runtime.tracing.span import SERVED_MODEL, ExpandCall, Recorder, Span
 
 if TYPE_CHECKING:
-    from neurald.hal.rpc.client.kept_stream import KeptStream
+    from neurald.hal.rpc.client.calls.kept_stream import KeptStream
 
 
 class RingCalls:

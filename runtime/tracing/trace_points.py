@@ -57,7 +57,7 @@ _SERVING: Final = "neurald.runtime.serving."
 _STEP: Final = "neurald.runtime.execution.recovery.recovering_step"
 _LITERT: Final = "neurald.runtime.litert."
 _INTERPRETER: Final = _LITERT + "interpreter.interpreter"
-_KEPT: Final = "neurald.hal.rpc.client.kept_stream"
+_KEPT: Final = "neurald.hal.rpc.client.calls.kept_stream"
 
 TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
     TracePoint(module=module, owner=owner, method=method, replace=replace)
@@ -241,8 +241,8 @@ TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
         ("neurald.hal.rpc.client.rings.ring_peer", "RingPeer", "_completed", daemon_calls.COMPLETED),
         (_KEPT, "KeptStream", "wants_times", daemon_calls.timed),
         (_KEPT, "KeptStream", "_is_answered", daemon_calls.kept),
-        ("neurald.hal.rpc.client.client_calls", "ClientCalls", "invoke", daemon_calls.invoked),
-        ("neurald.hal.rpc.client.client_calls", "ClientCalls", "replies", daemon_calls.streamed),
+        ("neurald.hal.rpc.client.calls.client_calls", "ClientCalls", "invoke", daemon_calls.invoked),
+        ("neurald.hal.rpc.client.calls.client_calls", "ClientCalls", "replies", daemon_calls.streamed),
     )
 )
 

@@ -29,19 +29,19 @@ from neurald.hal.process.address import Address
 from neurald.hal.process.files.runtime_directory import in_machine_directory
 from neurald.hal.process.fork import keep_in_children, require_grpc
 from neurald.hal.process.threads.checked_thread import CheckedThread, CheckedTimer
-from neurald.hal.rpc.client import answer_silence
-from neurald.hal.rpc.client.background_calls import (
+from neurald.hal.rpc.client.calls import answer_silence
+from neurald.hal.rpc.client.calls.background_calls import (
     BACKGROUND_TIMEOUT_S,
     NO_CALL,
     BackgroundQueue,
     run_background_calls,
 )
-from neurald.hal.rpc.client.call_start import start_call
-from neurald.hal.rpc.client.carried_answer import CarriedAnswer
+from neurald.hal.rpc.client.calls.call_start import start_call
+from neurald.hal.rpc.client.calls.carried_answer import CarriedAnswer
+from neurald.hal.rpc.client.calls.client_calls import ClientCalls, call_timeout_s
+from neurald.hal.rpc.client.calls.kept_stream import CANCELLED_UNDER_WAY, KeptStream
 from neurald.hal.rpc.client.channel import ChannelClient
-from neurald.hal.rpc.client.client_calls import ClientCalls, call_timeout_s
 from neurald.hal.rpc.client.connection_life import ConnectionLife
-from neurald.hal.rpc.client.kept_stream import CANCELLED_UNDER_WAY, KeptStream
 from neurald.hal.rpc.client.memory_transfer import MemoryTransfer
 from neurald.hal.rpc.client.rings.ring_pool import RingPool
 from neurald.hal.rpc.transport.access_token import client_token, token_metadata

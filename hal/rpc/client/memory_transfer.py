@@ -9,11 +9,11 @@ import grpc
 from neurald._proto import device_pb2
 from neurald.hal.errors import BadData, Cancelled, OpFailed
 from neurald.hal.memory.pool import Memory, SharedMemory
-from neurald.hal.rpc.client import answer_silence
-from neurald.hal.rpc.client.background_calls import BackgroundQueue
-from neurald.hal.rpc.client.call_start import start_call
+from neurald.hal.rpc.client.calls import answer_silence
+from neurald.hal.rpc.client.calls.background_calls import BackgroundQueue
+from neurald.hal.rpc.client.calls.call_start import start_call
+from neurald.hal.rpc.client.calls.client_calls import ClientCalls, call_timeout_s, cancelling
 from neurald.hal.rpc.client.channel import ChannelClient
-from neurald.hal.rpc.client.client_calls import ClientCalls, call_timeout_s, cancelling
 from neurald.hal.rpc.transport.data_chunks import Packer
 from neurald.hal.rpc.transport.status import CHUNK_BYTES
 from neurald.hal.sync.cancellation import Cancellation

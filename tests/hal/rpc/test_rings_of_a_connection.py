@@ -209,7 +209,7 @@ def test_idle_rings_are_closed(
 def test_the_connection_closes_idle_rings_by_itself(
     prepared: RemotePreparedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("neurald.hal.rpc.client.background_calls.IDLE_S", 0.02)
+    monkeypatch.setattr("neurald.hal.rpc.client.calls.background_calls.IDLE_S", 0.02)
     monkeypatch.setattr(ring_pool.RingPool.close_idle, "__defaults__", (0.02,))
     rings = prepared.connection.rings
     for value in range(3):

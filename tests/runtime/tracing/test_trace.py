@@ -96,7 +96,7 @@ with nd.trace() as trace:
     interpreter.allocate_tensors()
     interpreter.invoke()
 assert {{"allocate_tensors", "invoke"}} <= {{span.name for span in trace.spans}}
-from neurald.hal.rpc.client.client_calls import ClientCalls
+from neurald.hal.rpc.client.calls.client_calls import ClientCalls
 assert not hasattr(ClientCalls.invoke, "__wrapped__")
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

@@ -9,12 +9,12 @@ import sys
 from pathlib import Path
 
 from support.daemon.managed import Managed
+from support.daemon.processes import freeze_process
 from support.models.addition import one_plus
 
 
 def test_operators_are_told_that_the_manager_is_stopped(managed: Managed) -> None:
-    managed.process.send_signal(signal.SIGSTOP)
-    os.waitid(os.P_PID, managed.process.pid, os.WSTOPPED | os.WNOWAIT)
+    freeze_process(managed.process)
     found = managed.command("status")
     managed.process.send_signal(signal.SIGCONT)
     assert found.returncode == 1

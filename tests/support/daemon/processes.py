@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from support.ports import free_port
 
@@ -137,7 +138,7 @@ def stop_process(process: "subprocess.Popen[str]") -> int:
         return process.wait()
 
 
-def freeze_process(process: "subprocess.Popen[str]") -> None:
+def freeze_process(process: "subprocess.Popen[Any]") -> None:
     """Stops all threads of a process before this call returns, until SIGCONT."""
     process.send_signal(signal.SIGSTOP)
     # Its threads stop once one of them has received the signal.

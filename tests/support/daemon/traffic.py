@@ -7,10 +7,10 @@ import pytest
 from google.protobuf.message import Message
 
 from neurald.hal.memory.pool import Memory
-from neurald.hal.rpc.client.carried_answer import CarriedAnswer
-from neurald.hal.rpc.client.client_calls import ClientCalls
+from neurald.hal.rpc.client.calls.carried_answer import CarriedAnswer
+from neurald.hal.rpc.client.calls.client_calls import ClientCalls
+from neurald.hal.rpc.client.calls.kept_stream import KeptStream
 from neurald.hal.rpc.client.connection import Connection
-from neurald.hal.rpc.client.kept_stream import KeptStream
 
 
 class Traffic:

@@ -17,9 +17,9 @@ import neurald as nd
 from neurald._proto import device_pb2
 from neurald.hal.device import ExecuteOptions, PrepareOptions
 from neurald.hal.process.address import Address
-from neurald.hal.rpc.client import answer_silence
-from neurald.hal.rpc.client.carried_answer import CarriedAnswer
-from neurald.hal.rpc.client.client_calls import ClientCalls
+from neurald.hal.rpc.client.calls import answer_silence
+from neurald.hal.rpc.client.calls.carried_answer import CarriedAnswer
+from neurald.hal.rpc.client.calls.client_calls import ClientCalls
 from neurald.hal.rpc.client.connection import Connection
 from neurald.hal.rpc.client.device import connect
 from neurald.hal.rpc.server.server import DeviceServer

@@ -1,7 +1,6 @@
 """The reasons why a daemon cannot be reached."""
 
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -10,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.daemon.processes import freeze_process
 
 from neurald.hal.errors import UnavailableDevice
 from neurald.hal.process.address import Address
@@ -106,8 +106,7 @@ def test_a_process_that_is_stopped(tmp_path: Path) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
         require_listener(Address.parse(address), time.monotonic() + 5)
-        process.send_signal(signal.SIGSTOP)
-        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+        freeze_process(process)
         started = time.monotonic()
         assert f"kill -CONT {process.pid}" in reason(address)
         assert time.monotonic() < started + 1, "nobody has to wait to find out"

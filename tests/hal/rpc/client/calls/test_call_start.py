@@ -16,7 +16,7 @@ from support.models.addition import AddingDevice, addition, run_addition
 
 from neurald.hal.device import PrepareOptions
 from neurald.hal.process.address import Address
-from neurald.hal.rpc.client.call_start import start_call
+from neurald.hal.rpc.client.calls.call_start import start_call
 from neurald.hal.rpc.client.device import connect
 from neurald.hal.rpc.server.server import DeviceServer
 

@@ -18,8 +18,8 @@ import grpc
 
 from neurald.hal.errors import Cancelled
 from neurald.hal.process.fork import at_fork, forkable_lock
-from neurald.hal.rpc.client.answer_silence import rest_of_answer
-from neurald.hal.rpc.client.call_start import start_call
+from neurald.hal.rpc.client.calls.answer_silence import rest_of_answer
+from neurald.hal.rpc.client.calls.call_start import start_call
 from neurald.hal.rpc.transport.call_times import LatestTimes
 from neurald.hal.sync.cancellation import Cancellation
 

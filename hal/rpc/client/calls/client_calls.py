@@ -10,9 +10,9 @@ from google.protobuf.message import Message
 
 from neurald.hal.errors import DeadObject, Error, OpFailed, ResourceExhaustedPersistent
 from neurald.hal.process.address import Address
-from neurald.hal.rpc.client import answer_silence
-from neurald.hal.rpc.client.background_calls import PendingCalls
-from neurald.hal.rpc.client.call_start import start_call
+from neurald.hal.rpc.client.calls import answer_silence
+from neurald.hal.rpc.client.calls.background_calls import PendingCalls
+from neurald.hal.rpc.client.calls.call_start import start_call
 from neurald.hal.rpc.client.connection_life import ConnectionLife
 from neurald.hal.rpc.transport.status import MAX_MESSAGE_BYTES, error_from, is_lost
 from neurald.hal.sync.cancellation import Cancellation

@@ -10,8 +10,8 @@ import pytest
 from support.waiting import wait_until
 
 from neurald.hal.errors import OpFailed
-from neurald.hal.rpc.client import kept_stream
-from neurald.hal.rpc.client.kept_stream import KeptStream
+from neurald.hal.rpc.client.calls import kept_stream
+from neurald.hal.rpc.client.calls.kept_stream import KeptStream
 
 
 class Call(grpc.RpcError):

@@ -5,7 +5,7 @@ import pytest
 from neurald._proto import device_pb2, types_pb2
 from neurald.hal.errors import OpFailed
 from neurald.hal.memory.pool import HostMemory
-from neurald.hal.rpc.client.carried_answer import CarriedAnswer
+from neurald.hal.rpc.client.calls.carried_answer import CarriedAnswer
 
 
 def message(*sizes: int, is_sufficient: bool | None = None) -> bytes:

@@ -18,9 +18,9 @@ from neurald.hal.errors import BadData, OpFailed
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.model import Model
 from neurald.hal.process.address import Address
-from neurald.hal.rpc.client import answer_silence
-from neurald.hal.rpc.client.answer_silence import rest_of_answer
-from neurald.hal.rpc.client.carried_answer import CarriedAnswer
+from neurald.hal.rpc.client.calls import answer_silence
+from neurald.hal.rpc.client.calls.answer_silence import rest_of_answer
+from neurald.hal.rpc.client.calls.carried_answer import CarriedAnswer
 from neurald.hal.rpc.client.device import RemoteDevice, connect
 from neurald.hal.rpc.server.execution_handler import ExecutionHandler
 from neurald.hal.rpc.server.handler import DeviceHandler

@@ -1,0 +1,1 @@
+"""The gRPC calls of a connection to a daemon."""
