@@ -377,7 +377,8 @@ def _new_routine(
             other.write()
         is_used = at_least(length, least)
         work_items = is_used * plan.work_items + (1 - is_used) * few.work_items
-        scratch_bytes = is_used * scratch_bytes + (1 - is_used) * other.scratch_bytes
+        # Enough for both: which of them it is would make this number too long for large windows.
+        scratch_bytes += other.scratch_bytes
     return Routine(
         text=function_text(writer.code, arguments),
         arguments=arguments,
