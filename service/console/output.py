@@ -10,10 +10,9 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
-from neurald.hal.records import replace
 from neurald.hal.wording import counted
 from neurald.service.console.journal import goes_to_journal
 
