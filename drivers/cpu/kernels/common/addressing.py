@@ -53,3 +53,14 @@ def prefetch(code: Instructions, pointer: str, *, is_written: bool = False) -> N
     code.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
     how = "i32 1, i32 3" if is_written else "i32 0, i32 2"
     code.effect(f"call void @llvm.prefetch.p0(ptr {pointer}, {how}, i32 1)")
+
+
+def prefetch_lines(code: Instructions, pointer: str, count: int) -> None:
+    """Prefetches consecutive cache lines for reading, see `prefetch`."""
+    for line in range(count):
+        prefetch(code, address(code, pointer, str(line * LINE_BYTES)))
+
+
+def lines_of_step(size_bytes: int, steps: int) -> int:
+    """Returns how many cache lines each step prefetches if all together prefetch this size."""
+    return -(-size_bytes // (steps * LINE_BYTES))

@@ -25,6 +25,7 @@ from neurald.drivers.cpu.kernels.common.addressing import (
     multiple,
     opaque,
     prefetch,
+    prefetch_lines,
     total,
 )
 from neurald.drivers.cpu.kernels.common.borders import taps_on_image
@@ -414,8 +415,7 @@ class FloatMicroKernel:
             first = multiple(code, loop.index, period)
             inner = address(code, source, multiple(code, first, self._product.element_bytes))
             panel, prefetched_at = self._advance(weights, loop.index, period)
-            for line in range(0, self._prefetched_bytes, LINE_BYTES):
-                prefetch(code, address(code, prefetched_at, str(line)))
+            prefetch_lines(code, prefetched_at, -(-self._prefetched_bytes // LINE_BYTES))
             loop.results = self._add_all(shape, members, list(loop.carried), (inner, panel, first), period)
         return loop.results
 

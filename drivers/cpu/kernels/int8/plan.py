@@ -9,6 +9,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.kernels.common.product import WindowedProduct
 from neurald.drivers.cpu.kernels.int8.layout import BlockLayout
 from neurald.drivers.cpu.kernels.int8.product_time import (
+    MAX_NEAR_WEIGHTS_BYTES,
     MAX_UNROLLED_POSITIONS,
     POSITION_TILES,
     estimated_cycles,
@@ -22,9 +23,8 @@ from neurald.hal.records import replace
 #: Number of products per unrolled loop body: more make code large, and weights of several steps
 #: leave too few registers for sums.
 _MAX_UNROLLED_PRODUCTS = 30
-#: Maximum number of terms for which sums of 16 · 255 · 8 fit in 32 bits; and the size of weights of
-#: one byte that stay in the first-level cache.
-_MAX_NIBBLE_TERMS, _MAX_NEAR_WEIGHTS_BYTES = 1 << 16, 24 << 10
+#: Maximum number of terms for which sums of 16 · 255 · 8 fit in 32 bits.
+_MAX_NIBBLE_TERMS = 1 << 16
 #: Share of the taps that tiles multiply at most where they leave out others that only read padding.
 _MAX_SHARE_ON_IMAGE = 0.95
 
@@ -246,7 +246,7 @@ class ProductPlan(Struct, frozen=True, kw_only=True):
             and self.pixels <= MAX_UNROLLED_POSITIONS
             and not self.steps % 2
             and self.product.terms <= _MAX_NIBBLE_TERMS
-            and self.product.terms * self.product.channels * self.groups > _MAX_NEAR_WEIGHTS_BYTES
+            and self.product.terms * self.product.channels * self.groups > MAX_NEAR_WEIGHTS_BYTES
         )
 
     @property

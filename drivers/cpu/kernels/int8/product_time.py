@@ -23,7 +23,7 @@ _TILE_PRODUCT_CYCLES, _TILE_ROW_CYCLES = 4.0, 0.75
 #: Cycles of loading a tile from the first-level cache and from the second one, and the more that it
 #: takes when it comes from memory; and the most that stays in the first-level cache.
 _NEAR_TILE_CYCLES, _FAR_TILE_CYCLES, _MEMORY_TILE_CYCLES = 10.0, 20.0, 100.0
-_MAX_NEAR_INPUT_BYTES, _MAX_NEAR_WEIGHTS_BYTES = 44 << 10, 24 << 10
+_MAX_NEAR_INPUT_BYTES, MAX_NEAR_WEIGHTS_BYTES = 44 << 10, 24 << 10
 #: Cycles per group of tiles besides its products.
 _TILE_GROUP_CYCLES = 60.0
 #: Panels up to this size stay in the first-level cache beside few inputs and results; and the
@@ -158,11 +158,11 @@ def _panel_cycles(
     weights = product.terms * vectors * scheme.lanes * scheme.element_bytes
     load, load_weights = (
         _NEAR_TILE_CYCLES if size <= most else _FAR_TILE_CYCLES
-        for size, most in ((inputs, _MAX_NEAR_INPUT_BYTES), (weights, _MAX_NEAR_WEIGHTS_BYTES))
+        for size, most in ((inputs, _MAX_NEAR_INPUT_BYTES), (weights, MAX_NEAR_WEIGHTS_BYTES))
     )
     product_cycles = _TILE_PRODUCT_CYCLES + _TILE_ROW_CYCLES * height
     step = max(across * vectors * product_cycles, across * load + vectors * load_weights)
     store = _SINGLE_CYCLES if vectors % 2 else _PAIRED_CYCLES
-    is_far = product.terms * product.channels * scheme.element_bytes > _MAX_NEAR_WEIGHTS_BYTES
+    is_far = product.terms * product.channels * scheme.element_bytes > MAX_NEAR_WEIGHTS_BYTES
     first = groups * vectors * _MEMORY_TILE_CYCLES if is_far else 0.0
     return first + tiles * (groups * step + _TILE_GROUP_CYCLES + pixels * vectors * store)

@@ -83,7 +83,7 @@ def test_ranges_all_of_whose_inputs_are_data(
 
 
 def test_a_range_of_as_many_numbers_as_known(compiles_here: None, caplog: pytest.LogCaptureFixture) -> None:
-    """As positions of the next tokens: what the limit exceeds the start by is no data."""
+    """Counts, for example, positions of next tokens: the limit less the start is no data."""
     caplog.set_level(logging.INFO)
     file = TfliteModel()
     graph = file.subgraph()

@@ -20,7 +20,14 @@ from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.common import tile_registers
 from neurald.drivers.cpu.kernels.common.accumulator_spill import each_spilled_position
-from neurald.drivers.cpu.kernels.common.addressing import LINE_BYTES, address, multiple, prefetch, total
+from neurald.drivers.cpu.kernels.common.addressing import (
+    LINE_BYTES,
+    address,
+    lines_of_step,
+    multiple,
+    prefetch_lines,
+    total,
+)
 from neurald.drivers.cpu.kernels.common.bias import initial_sums, split_bias
 from neurald.drivers.cpu.kernels.common.flattened import flattened
 from neurald.drivers.cpu.kernels.common.function import arguments_with, cost_ns, function_text
@@ -135,7 +142,7 @@ class _Writer:
         """Bytes of the next panel that are prefetched with each tile of words."""
         plan = self._plan
         groups = plan.block * plan.row_tiles
-        return -(-plan.panel_bytes // (groups * plan.chunks * LINE_BYTES)) * LINE_BYTES
+        return lines_of_step(plan.panel_bytes, groups * plan.chunks) * LINE_BYTES
 
     @property
     def _starts_offset(self) -> int:
@@ -314,8 +321,7 @@ class _Writer:
                 )
                 with code.loop("0", str(plan.steps)) as steps:
                     lines = address(code, ahead_run, multiple(code, steps.index, self._ahead_bytes))
-                    for each in range(0, self._ahead_bytes, LINE_BYTES):
-                        prefetch(code, address(code, lines, str(each)))
+                    prefetch_lines(code, lines, self._ahead_bytes // LINE_BYTES)
                     self._add(
                         code,
                         address(code, run, multiple(code, steps.index, plan.words * WORD_BYTES)),

@@ -6,7 +6,7 @@ from neurald.drivers.compiler.ir.extents.extent import Extent, estimate, has_ext
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.common.accumulator_spill import spill
-from neurald.drivers.cpu.kernels.common.addressing import LINE_BYTES, address, multiple, prefetch
+from neurald.drivers.cpu.kernels.common.addressing import LINE_BYTES, address, multiple, prefetch_lines
 from neurald.drivers.cpu.kernels.int8.packing.panels import panel_bytes, weights_row
 from neurald.drivers.cpu.kernels.int8.plan import ProductPlan
 from neurald.drivers.cpu.kernels.int8.product.tile_sums import (
@@ -15,14 +15,14 @@ from neurald.drivers.cpu.kernels.int8.product.tile_sums import (
     tile_sums,
 )
 from neurald.drivers.cpu.kernels.int8.product.word_products import add_words, joined, separated
+from neurald.drivers.cpu.kernels.int8.product_time import MAX_NEAR_WEIGHTS_BYTES
 from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES
 from neurald.drivers.cpu.target.routine import NAME
 
 #: Larger weights exceed the second-level cache, so the next panel is prefetched.
 _MAX_RESIDENT_BYTES = 256 << 10
 #: Smaller ones may still come from memory each time, because other layers evict them; prefetching
-#: costs little if there are several positions per tile. These stay in the first-level cache.
-_MAX_NEAR_BYTES = 24 << 10
+#: costs little if there are several positions per tile. Only `MAX_NEAR_WEIGHTS_BYTES` stay near.
 _NIBBLE_BITS = 4
 #: Size of an entry of a table.
 _ENTRY_BYTES = 8
@@ -56,7 +56,9 @@ class QuantizedMicroKernel:
         self._period = next(each for each in range(most, 0, -1) if plan.run_steps % each == 0)
         # A panel for a single tile of few positions is read as fast as memory allows anyway.
         has_many = plan.spills_accumulators
-        is_large = plan.panels * self._panel_bytes > (_MAX_NEAR_BYTES if has_many else _MAX_RESIDENT_BYTES)
+        is_large = plan.panels * self._panel_bytes > (
+            MAX_NEAR_WEIGHTS_BYTES if has_many else _MAX_RESIDENT_BYTES
+        )
         is_prefetched = is_streamed or (is_large and (tiles > 1 or has_many))
         self._prefetched_bytes = -(-plan.step_bytes * self._period // tiles) if is_prefetched else 0
         row_step = self._product.rows.stride * plan.layout.row_bytes
@@ -368,8 +370,7 @@ class QuantizedMicroKernel:
         ) as loop:
             words = address(code, source, multiple(code, loop.index, period * self._scheme.word_bytes))
             panel, lines = self._advance(code, (weights, prefetched_at), loop.index, period)
-            for line in range(0, self._prefetched_bytes, LINE_BYTES):
-                prefetch(code, address(code, lines, str(line)))
+            prefetch_lines(code, lines, -(-self._prefetched_bytes // LINE_BYTES))
             loop.results = self._add_steps(code, list(loop.carried), words, panel, period)
         return loop.results
 

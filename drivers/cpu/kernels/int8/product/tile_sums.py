@@ -16,11 +16,10 @@ from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.common.accumulator_spill import spill
 from neurald.drivers.cpu.kernels.common.addressing import (
-    LINE_BYTES,
     address,
     multiple,
     opaque,
-    prefetch,
+    prefetch_lines,
     total,
 )
 from neurald.drivers.cpu.kernels.common.function import subroutine_of
@@ -315,8 +314,7 @@ class _TileSums:
             self._add_step(totals, addresses, streams)
             return
         code, lines = self._code, streams[1]
-        for line in range(self._form.prefetches):
-            prefetch(code, address(code, lines, str(line * LINE_BYTES)))
+        prefetch_lines(code, lines, self._form.prefetches)
         weights = streams[:1]
         with self._counted("0", steps, totals, addresses, weights):
             self._add_step(totals, addresses, weights)

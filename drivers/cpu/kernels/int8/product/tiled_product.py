@@ -14,7 +14,14 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import parameter_names, pointer_names
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
-from neurald.drivers.cpu.kernels.common.addressing import LINE_BYTES, address, multiple, prefetch, total
+from neurald.drivers.cpu.kernels.common.addressing import (
+    LINE_BYTES,
+    address,
+    lines_of_step,
+    multiple,
+    prefetch_lines,
+    total,
+)
 from neurald.drivers.cpu.kernels.common.work_items import each_rectangle
 from neurald.drivers.cpu.kernels.int8.epilogue.epilogue import QuantizedEpilogue
 from neurald.drivers.cpu.kernels.int8.packing.input_packing import InputPacker
@@ -26,14 +33,13 @@ from neurald.drivers.cpu.kernels.int8.product.micro_kernel import QuantizedMicro
 from neurald.drivers.cpu.kernels.int8.product.results import ResultWriter, is_packed
 from neurald.drivers.cpu.kernels.int8.product.tile_kernel import TileMicroKernel
 from neurald.drivers.cpu.kernels.int8.product.window_sums import write_window_sums
+from neurald.drivers.cpu.kernels.int8.product_time import MAX_NEAR_WEIGHTS_BYTES
 from neurald.drivers.cpu.kernels.int8.scheme import WORD_BYTES
 
 #: Units or panels are divided until there are this many work items for threads.
 _MIN_WORK_ITEMS = 96
 #: Length of tiles for positions that are left if their number is open.
 _SHORT_TILE = 4
-#: Weights of this size stay in the first-level cache.
-_MAX_NEAR_BYTES = 24 << 10
 #: With fewer steps of a tile, computing results between them is slower than after them.
 _MIN_STEPS = 4
 
@@ -317,8 +323,7 @@ class TiledProductWriter:
                 kernel.begin(code, panel)
             with code.loop("0", str(kernel.steps)) as steps:
                 lines = address(code, following, multiple(code, steps.index, ahead * LINE_BYTES))
-                for line in range(ahead):
-                    prefetch(code, address(code, lines, str(line * LINE_BYTES)))
+                prefetch_lines(code, lines, ahead)
                 with code.when(is_tile):
                     kernel.step(code, window, panel, steps.index)
                 first = multiple(code, steps.index, of_step)
@@ -335,10 +340,10 @@ class TiledProductWriter:
         second-level cache.
         """
         plan = self._plan
-        if plan.panels * self._panel_bytes <= _MAX_NEAR_BYTES or self._panels is not None:
+        if plan.panels * self._panel_bytes <= MAX_NEAR_WEIGHTS_BYTES or self._panels is not None:
             return 0
         tiles = plan.block * (1 if plan.has_rows else plan.row_tiles)
-        return -(-self._panel_bytes // (tiles * steps * LINE_BYTES))
+        return lines_of_step(self._panel_bytes, tiles * steps)
 
     def _tile_place(self, tile: str, unit: str) -> tuple[str, str]:
         """Returns the first row and column of a tile, given its number from a unit on."""

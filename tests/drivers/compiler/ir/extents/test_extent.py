@@ -341,7 +341,7 @@ def test_nested_quotients_become_one() -> None:
 
 
 def test_the_smaller_and_the_larger_one_of_two_lengths() -> None:
-    """As the keys of a window, and paddings up to a length."""
+    """Checks forms such as the keys of a window, and paddings up to a length."""
     one, other = ExtentScope((67, 40)).symbols
     smaller = one - excess(one - other)
     assert smaller is other - excess(other - one)
