@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from neurald.drivers.compiler.frontend.control_flow.inlining_budget import InliningBudget
+from neurald.drivers.compiler.frontend.control_flow.inlining.inlining_budget import InliningBudget
 from neurald.drivers.compiler.frontend.control_flow.sequence_loops import SEQUENCES, may_have_loops
 from neurald.drivers.compiler.frontend.control_flow.structured_model import (
     CONTROL_FLOW,

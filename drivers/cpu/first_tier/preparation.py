@@ -24,7 +24,7 @@ from neurald.hal.model.types import Lifetime
 if TYPE_CHECKING:
     # What executes operations without kernels is not needed if each has one, and few models have
     # control flow.
-    from neurald.drivers.compiler.frontend.control_flow.inlining_budget import InliningBudget
+    from neurald.drivers.compiler.frontend.control_flow.inlining.inlining_budget import InliningBudget
     from neurald.drivers.cpu.parts.known_results import KnownResults
     from neurald.drivers.cpu.parts.native_segment import NativeSegment
     from neurald.hal.execution.reference_graph import Step
@@ -71,7 +71,7 @@ def _budget(controls: Sequence[int]) -> "InliningBudget | None":
     """Returns what the parts of a model with control flow share; None if it has none."""
     if not controls:
         return None
-    from neurald.drivers.compiler.frontend.control_flow.inlining_budget import InliningBudget
+    from neurald.drivers.compiler.frontend.control_flow.inlining.inlining_budget import InliningBudget
 
     return InliningBudget()
 

@@ -17,26 +17,26 @@ Each graph that control flow runs is inlined where it runs, with operands of its
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from neurald.drivers.compiler.frontend.control_flow.branches import add_branch, inputs_of
-from neurald.drivers.compiler.frontend.control_flow.counted_slices import CountedSlices
-from neurald.drivers.compiler.frontend.control_flow.flat_graph import (
+from neurald.drivers.compiler.frontend.control_flow.graph.flat_graph import (
     CONCATENATIONS,
     STRIDED_SLICES,
     FlatGraph,
     NotStructured,
     ShapeChanges,
 )
-from neurald.drivers.compiler.frontend.control_flow.inlining_budget import InliningBudget
-from neurald.drivers.compiler.frontend.control_flow.length_symbols import LengthSymbols
-from neurald.drivers.compiler.frontend.control_flow.loop_counters import LoopCounter
-from neurald.drivers.compiler.frontend.control_flow.repeated_loops import RepeatedLoops
-from neurald.drivers.compiler.frontend.control_flow.stored_operands import StoredOperands
+from neurald.drivers.compiler.frontend.control_flow.graph.length_symbols import LengthSymbols
+from neurald.drivers.compiler.frontend.control_flow.graph.stored_operands import StoredOperands
+from neurald.drivers.compiler.frontend.control_flow.inlining.branches import add_branch, inputs_of
+from neurald.drivers.compiler.frontend.control_flow.inlining.inlining_budget import InliningBudget
+from neurald.drivers.compiler.frontend.control_flow.inlining.loop_counters import LoopCounter
+from neurald.drivers.compiler.frontend.control_flow.inlining.repeated_loops import RepeatedLoops
+from neurald.drivers.compiler.frontend.control_flow.inlining.unrolled_loops import NotUnrolled, UnrolledLoops
+from neurald.drivers.compiler.frontend.control_flow.slices.counted_slices import CountedSlices
 from neurald.drivers.compiler.frontend.control_flow.structured_model import (
     CONTROL_FLOW,
     Copy,
     StructuredModel,
 )
-from neurald.drivers.compiler.frontend.control_flow.unrolled_loops import NotUnrolled, UnrolledLoops
 from neurald.drivers.compiler.frontend.lengths.symbolic_integers import (
     INTEGER_TYPES,
     sums_of_result,
@@ -55,7 +55,7 @@ from neurald.hal.validation.shape_inference import merge
 
 if TYPE_CHECKING:
     from neurald.drivers.compiler.frontend.constant_lowering import EvaluateGraph
-    from neurald.drivers.compiler.frontend.control_flow.data_lengths import DataLengths
+    from neurald.drivers.compiler.frontend.control_flow.data_lengths.data_lengths import DataLengths
     from neurald.drivers.compiler.ir.extents.scope import ExtentScope
 
 
@@ -164,8 +164,8 @@ class _Structurer:
         )
         if not structured.has_changing_lengths:
             return structured  # No list grows.
-        from neurald.drivers.compiler.frontend.control_flow.growing_layouts import grow_outermost
-        from neurald.drivers.compiler.frontend.control_flow.list_appends import append_in_place
+        from neurald.drivers.compiler.frontend.control_flow.lists.growing_layouts import grow_outermost
+        from neurald.drivers.compiler.frontend.control_flow.lists.list_appends import append_in_place
 
         return append_in_place(grow_outermost(structured))
 
@@ -267,13 +267,13 @@ class _Structurer:
         if operation.type not in STRIDED_SLICES or not self._symbols.has_data:
             return False
         # Few models have lengths that are data.
-        from neurald.drivers.compiler.frontend.control_flow.limited_slices import add_limited_slice
+        from neurald.drivers.compiler.frontend.control_flow.slices.limited_slices import add_limited_slice
 
         return add_limited_slice(operation, self._flat, self._symbols, self._operands, (graph, origin))
 
     def _lengths(self) -> "DataLengths":
         """Returns what adds operations whose shapes follow from data, which few models have."""
-        from neurald.drivers.compiler.frontend.control_flow.data_lengths import DataLengths
+        from neurald.drivers.compiler.frontend.control_flow.data_lengths.data_lengths import DataLengths
 
         return DataLengths(self._flat, self._symbols, self._operands)
 

@@ -11,7 +11,7 @@ from support.models.control_flow import ADD, BOOL, INT, MUL, Graph, arithmetic, 
 from support.sweeps import sweep
 
 import neurald as nd
-from neurald.drivers.compiler.frontend.control_flow.flat_graph import FlatGraph
+from neurald.drivers.compiler.frontend.control_flow.graph.flat_graph import FlatGraph
 from neurald.drivers.compiler.frontend.control_flow.structured_model import (
     BasicBlock,
     Branch,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from itertools import chain, count, product, repeat
 from typing import TYPE_CHECKING, Any
 
-from neurald.drivers.compiler.frontend.control_flow.flat_graph import FlatGraph, NotStructured
+from neurald.drivers.compiler.frontend.control_flow.graph.flat_graph import FlatGraph, NotStructured
 from neurald.drivers.compiler.frontend.control_flow.structured_model import (
     InferredLength,
     LengthUpdate,

@@ -5,24 +5,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from neurald.drivers.compiler.frontend.control_flow.branches import is_true
-from neurald.drivers.compiler.frontend.control_flow.flat_graph import (
+from neurald.drivers.compiler.frontend.control_flow.graph.flat_graph import (
     SHAPE_QUERIES,
     FlatGraph,
     NotStructured,
 )
-from neurald.drivers.compiler.frontend.control_flow.loop_counters import (
+from neurald.drivers.compiler.frontend.control_flow.graph.stored_operands import StoredOperands
+from neurald.drivers.compiler.frontend.control_flow.inlining.branches import is_true
+from neurald.drivers.compiler.frontend.control_flow.inlining.loop_counters import (
     deciding_inputs,
     has_more_turns,
     loop_counter,
 )
-from neurald.drivers.compiler.frontend.control_flow.stored_operands import StoredOperands
 from neurald.hal.model.graph import Operand
 from neurald.hal.operations.machinery.call import Array, Call
 
 if TYPE_CHECKING:
     # Making a protocol takes long.
-    from neurald.drivers.compiler.frontend.control_flow.inlines_graphs import InlinesGraphs
+    from neurald.drivers.compiler.frontend.control_flow.inlining.inlines_graphs import InlinesGraphs
 
 #: Limits on unrolling a loop, and on unrolling one whose shapes change in every turn, which are
 #: known then. Each turn adds kernels to compile.

@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from neurald.drivers.compiler.frontend.control_flow.flat_graph import FlatGraph, NotStructured, ShapeChanges
-from neurald.drivers.compiler.frontend.control_flow.length_symbols import LengthSymbols
-from neurald.drivers.compiler.frontend.control_flow.stored_operands import StoredOperands
+from neurald.drivers.compiler.frontend.control_flow.graph.flat_graph import (
+    FlatGraph,
+    NotStructured,
+    ShapeChanges,
+)
+from neurald.drivers.compiler.frontend.control_flow.graph.length_symbols import LengthSymbols
+from neurald.drivers.compiler.frontend.control_flow.graph.stored_operands import StoredOperands
 from neurald.drivers.compiler.frontend.control_flow.structured_model import Branch, Copy, LengthUpdate
 from neurald.drivers.compiler.ir.extents.extent import number_of, same_length
 from neurald.hal.model.types import OperandType
@@ -18,7 +22,7 @@ from neurald.hal.operations.machinery.call import Call
 
 if TYPE_CHECKING:
     # Making a protocol takes long.
-    from neurald.drivers.compiler.frontend.control_flow.inlines_graphs import InlinesGraphs
+    from neurald.drivers.compiler.frontend.control_flow.inlining.inlines_graphs import InlinesGraphs
 
 
 def add_branch(

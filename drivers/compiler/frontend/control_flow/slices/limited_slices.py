@@ -6,9 +6,9 @@ elements is faster. But what data chooses, such as the rows of a mask, is often 
 
 from typing import Any, Final
 
-from neurald.drivers.compiler.frontend.control_flow.flat_graph import FlatGraph
-from neurald.drivers.compiler.frontend.control_flow.length_symbols import LengthSymbols
-from neurald.drivers.compiler.frontend.control_flow.stored_operands import StoredOperands
+from neurald.drivers.compiler.frontend.control_flow.graph.flat_graph import FlatGraph
+from neurald.drivers.compiler.frontend.control_flow.graph.length_symbols import LengthSymbols
+from neurald.drivers.compiler.frontend.control_flow.graph.stored_operands import StoredOperands
 from neurald.drivers.compiler.ir.extents.extent import (
     MIN_LENGTH,
     at_least,

@@ -8,17 +8,17 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
-from neurald.drivers.compiler.frontend.control_flow.added_operations import AddedOperations
-from neurald.drivers.compiler.frontend.control_flow.flat_graph import (
+from neurald.drivers.compiler.frontend.control_flow.data_lengths.shape_lengths import ShapeLengths
+from neurald.drivers.compiler.frontend.control_flow.graph.added_operations import AddedOperations
+from neurald.drivers.compiler.frontend.control_flow.graph.flat_graph import (
     RESHAPES,
     STRIDED_SLICES,
     FlatGraph,
     ShapeChanges,
     arithmetic_inputs,
 )
-from neurald.drivers.compiler.frontend.control_flow.length_symbols import LengthSymbols
-from neurald.drivers.compiler.frontend.control_flow.shape_lengths import ShapeLengths
-from neurald.drivers.compiler.frontend.control_flow.stored_operands import StoredOperands
+from neurald.drivers.compiler.frontend.control_flow.graph.length_symbols import LengthSymbols
+from neurald.drivers.compiler.frontend.control_flow.graph.stored_operands import StoredOperands
 from neurald.drivers.compiler.frontend.control_flow.structured_model import Copy
 from neurald.drivers.compiler.frontend.lengths.open_lengths import as_objects
 from neurald.drivers.compiler.frontend.lengths.symbolic_integers import Sum
@@ -57,7 +57,11 @@ class DataLengths:
 
     def add(self, operation: Operation, graph: int, origin: int) -> None:
         """Adds an operation whose shape follows from integers that are data."""
-        from neurald.drivers.compiler.frontend.control_flow.counted_rows import COUNTED, counted_rows  # rare
+        # rare
+        from neurald.drivers.compiler.frontend.control_flow.data_lengths.counted_rows import (
+            COUNTED,
+            counted_rows,
+        )
 
         if operation.type in COUNTED:
             part = counted_rows(
@@ -74,7 +78,10 @@ class DataLengths:
                 self._flat.element_symbols.setdefault(each, (region, found))
             return
         if operation.type in _TRANSPOSED:
-            from neurald.drivers.compiler.frontend.control_flow.transposed_sizes import add_transposed  # rare
+            # rare
+            from neurald.drivers.compiler.frontend.control_flow.data_lengths.transposed_sizes import (
+                add_transposed,
+            )
 
             add_transposed(operation, self._flat, self._symbols, self._operands, (graph, origin))
             return
@@ -85,8 +92,10 @@ class DataLengths:
                 self._symbols.with_hints([lambda: self._add_counted(operation, graph, origin)])
                 return
         if operation.type in STRIDED_SLICES:
-            from neurald.drivers.compiler.frontend.control_flow.consecutive_slices import ConsecutiveSlices
-            from neurald.drivers.compiler.frontend.control_flow.stepped_slices import SteppedSlices
+            from neurald.drivers.compiler.frontend.control_flow.slices.consecutive_slices import (
+                ConsecutiveSlices,
+            )
+            from neurald.drivers.compiler.frontend.control_flow.slices.stepped_slices import SteppedSlices
 
             slices, place = ConsecutiveSlices(self._flat, self._symbols, self._operands), (graph, origin)
             ways[:0] = [
@@ -153,7 +162,8 @@ class DataLengths:
         output = operation.outputs[0]
         if any(self._flat.operands[output].dimensions or ()):
             raise ShapeChanges("the result of TFLITE_RANGE must have a length that depends on data")
-        from neurald.drivers.compiler.frontend.control_flow.counted_ranges import range_count  # rare
+        # rare
+        from neurald.drivers.compiler.frontend.control_flow.data_lengths.counted_ranges import range_count
 
         added = AddedOperations(
             self._flat,

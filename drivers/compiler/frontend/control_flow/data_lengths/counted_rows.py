@@ -9,8 +9,8 @@ from math import prod
 
 import numpy as np
 
-from neurald.drivers.compiler.frontend.control_flow.added_operations import AddedOperations, Append
-from neurald.drivers.compiler.frontend.control_flow.flat_graph import FlatGraph, Part, ShapeChanges
+from neurald.drivers.compiler.frontend.control_flow.graph.added_operations import AddedOperations, Append
+from neurald.drivers.compiler.frontend.control_flow.graph.flat_graph import FlatGraph, Part, ShapeChanges
 from neurald.drivers.compiler.frontend.lengths.symbolic_integers import Sum
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.hal.model.graph import Operation

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from neurald.drivers.compiler.frontend.control_flow.flat_graph import RESHAPES, FlatGraph
-from neurald.drivers.compiler.frontend.control_flow.length_symbols import LengthSymbols
+from neurald.drivers.compiler.frontend.control_flow.graph.flat_graph import RESHAPES, FlatGraph
+from neurald.drivers.compiler.frontend.control_flow.graph.length_symbols import LengthSymbols
 from neurald.drivers.compiler.ir.extents.extent import (
     MAX_LENGTH,
     MIN_LENGTH,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import neurald as nd
-from neurald.drivers.compiler.frontend.control_flow import inlining_budget
-from neurald.drivers.compiler.frontend.control_flow.inlining_budget import InliningBudget
+from neurald.drivers.compiler.frontend.control_flow.inlining import inlining_budget
+from neurald.drivers.compiler.frontend.control_flow.inlining.inlining_budget import InliningBudget
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.hal.model.graph import Operand, Operation, Subgraph
 from neurald.hal.model.model import Model

@@ -7,8 +7,8 @@ lengths that depend on data (`Part`), which need not be computed where only a pa
 from collections.abc import Sequence
 from typing import Any
 
-from neurald.drivers.compiler.frontend.control_flow.flat_graph import FlatGraph, Part
-from neurald.drivers.compiler.frontend.control_flow.length_symbols import LengthSymbols
+from neurald.drivers.compiler.frontend.control_flow.graph.flat_graph import FlatGraph, Part
+from neurald.drivers.compiler.frontend.control_flow.graph.length_symbols import LengthSymbols
 from neurald.drivers.compiler.frontend.control_flow.structured_model import Copy, LengthUpdate, SliceSize
 from neurald.drivers.compiler.frontend.lengths.open_lengths import lengths_of
 from neurald.drivers.compiler.frontend.lengths.symbolic_integers import Sum

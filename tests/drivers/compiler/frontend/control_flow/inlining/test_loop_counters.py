@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from copy import copy
 
-from neurald.drivers.compiler.frontend.control_flow.loop_counters import (
+from neurald.drivers.compiler.frontend.control_flow.inlining.loop_counters import (
     changing_values,
     deciding_inputs,
     has_more_turns,

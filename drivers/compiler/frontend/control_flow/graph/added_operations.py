@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from neurald.drivers.compiler.frontend.control_flow.flat_graph import FlatGraph
+from neurald.drivers.compiler.frontend.control_flow.graph.flat_graph import FlatGraph
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.hal.model.graph import Operand, Operation
 from neurald.hal.model.operation_type import OperationType

@@ -3,11 +3,11 @@
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any
 
-from neurald.drivers.compiler.frontend.control_flow.flat_graph import (
+from neurald.drivers.compiler.frontend.control_flow.graph.flat_graph import (
     FlatGraph,
     ShapeChanges,
 )
-from neurald.drivers.compiler.frontend.control_flow.length_symbols import LengthSymbols
+from neurald.drivers.compiler.frontend.control_flow.graph.length_symbols import LengthSymbols
 from neurald.drivers.compiler.frontend.control_flow.structured_model import (
     LengthUpdate,
 )

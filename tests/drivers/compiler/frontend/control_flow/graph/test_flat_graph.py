@@ -3,7 +3,7 @@
 import pytest
 from support.models.control_flow import ADD, arithmetic
 
-from neurald.drivers.compiler.frontend.control_flow.flat_graph import FlatGraph
+from neurald.drivers.compiler.frontend.control_flow.graph.flat_graph import FlatGraph
 from neurald.drivers.compiler.frontend.control_flow.structured_model import LengthUpdate
 from neurald.drivers.compiler.ir.extents.scope import ExtentScope
 

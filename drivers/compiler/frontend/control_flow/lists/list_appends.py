@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from neurald.drivers.compiler.frontend.control_flow.flat_graph import CONCATENATIONS, RESHAPES
+from neurald.drivers.compiler.frontend.control_flow.graph.flat_graph import CONCATENATIONS, RESHAPES
 from neurald.drivers.compiler.frontend.control_flow.structured_model import (
     Append,
     BasicBlock,

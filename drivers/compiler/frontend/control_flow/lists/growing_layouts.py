@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
-from neurald.drivers.compiler.frontend.control_flow.flat_graph import CONCATENATIONS
+from neurald.drivers.compiler.frontend.control_flow.graph.flat_graph import CONCATENATIONS
 from neurald.drivers.compiler.frontend.control_flow.structured_model import (
     BasicBlock,
     Branch,

@@ -11,23 +11,23 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from neurald.drivers.compiler.frontend.control_flow.branches import require_bool
-from neurald.drivers.compiler.frontend.control_flow.flat_graph import (
+from neurald.drivers.compiler.frontend.control_flow.graph.flat_graph import (
     RESHAPES,
     SLICES,
     FlatGraph,
     ShapeChanges,
 )
-from neurald.drivers.compiler.frontend.control_flow.length_symbols import LengthSymbols
-from neurald.drivers.compiler.frontend.control_flow.loop_counters import changing_values
-from neurald.drivers.compiler.frontend.control_flow.loop_lengths import LoopLengths
-from neurald.drivers.compiler.frontend.control_flow.stored_operands import StoredOperands
+from neurald.drivers.compiler.frontend.control_flow.graph.length_symbols import LengthSymbols
+from neurald.drivers.compiler.frontend.control_flow.graph.stored_operands import StoredOperands
+from neurald.drivers.compiler.frontend.control_flow.inlining.branches import require_bool
+from neurald.drivers.compiler.frontend.control_flow.inlining.loop_counters import changing_values
+from neurald.drivers.compiler.frontend.control_flow.inlining.loop_lengths import LoopLengths
 from neurald.drivers.compiler.frontend.control_flow.structured_model import Copy, LengthUpdate, WhileLoop
 from neurald.hal.errors import BadData
 
 if TYPE_CHECKING:
     # Making a protocol takes long.
-    from neurald.drivers.compiler.frontend.control_flow.inlines_graphs import InlinesGraphs
+    from neurald.drivers.compiler.frontend.control_flow.inlining.inlines_graphs import InlinesGraphs
 
 #: Number of attempts to find the unchanged values of a loop before all count as changed.
 _MAX_ATTEMPTS = 3

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from neurald.drivers.compiler.frontend.control_flow.flat_graph import FlatGraph
-from neurald.drivers.compiler.frontend.control_flow.length_symbols import LengthSymbols
-from neurald.drivers.compiler.frontend.control_flow.stored_operands import StoredOperands
+from neurald.drivers.compiler.frontend.control_flow.graph.flat_graph import FlatGraph
+from neurald.drivers.compiler.frontend.control_flow.graph.length_symbols import LengthSymbols
+from neurald.drivers.compiler.frontend.control_flow.graph.stored_operands import StoredOperands
 from neurald.drivers.compiler.frontend.control_flow.structured_model import SliceIndex
 from neurald.drivers.compiler.frontend.lengths.symbolic_integers import Sum
 from neurald.drivers.compiler.ir.extents.extent import has_extents, lowest

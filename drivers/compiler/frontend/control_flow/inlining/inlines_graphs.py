@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from neurald.drivers.compiler.frontend.control_flow.loop_counters import LoopCounter
+from neurald.drivers.compiler.frontend.control_flow.inlining.loop_counters import LoopCounter
 
 
 class InlinesGraphs(Protocol):

@@ -6,10 +6,10 @@ zeros that there may be around it, of which the given one is a slice.
 
 from typing import Any
 
-from neurald.drivers.compiler.frontend.control_flow.added_operations import AddedOperations
-from neurald.drivers.compiler.frontend.control_flow.flat_graph import FlatGraph
-from neurald.drivers.compiler.frontend.control_flow.length_symbols import LengthSymbols
-from neurald.drivers.compiler.frontend.control_flow.stored_operands import StoredOperands
+from neurald.drivers.compiler.frontend.control_flow.graph.added_operations import AddedOperations
+from neurald.drivers.compiler.frontend.control_flow.graph.flat_graph import FlatGraph
+from neurald.drivers.compiler.frontend.control_flow.graph.length_symbols import LengthSymbols
+from neurald.drivers.compiler.frontend.control_flow.graph.stored_operands import StoredOperands
 from neurald.drivers.compiler.frontend.lengths.open_lengths import as_objects
 from neurald.drivers.compiler.ir.extents.extent import MIN_LENGTH, estimate, excess
 from neurald.hal.errors import BadData

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from neurald.drivers.compiler.frontend.control_flow.added_operations import AddedOperations
-from neurald.drivers.compiler.frontend.control_flow.flat_graph import FlatGraph
+from neurald.drivers.compiler.frontend.control_flow.graph.added_operations import AddedOperations
+from neurald.drivers.compiler.frontend.control_flow.graph.flat_graph import FlatGraph
 from neurald.hal.model.graph import Operation
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FusedActivation, OperandType

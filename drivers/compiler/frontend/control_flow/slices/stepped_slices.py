@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from neurald.drivers.compiler.frontend.control_flow.added_operations import AddedOperations
-from neurald.drivers.compiler.frontend.control_flow.flat_graph import FlatGraph
-from neurald.drivers.compiler.frontend.control_flow.length_symbols import LengthSymbols
-from neurald.drivers.compiler.frontend.control_flow.stored_operands import StoredOperands
+from neurald.drivers.compiler.frontend.control_flow.graph.added_operations import AddedOperations
+from neurald.drivers.compiler.frontend.control_flow.graph.flat_graph import FlatGraph
+from neurald.drivers.compiler.frontend.control_flow.graph.length_symbols import LengthSymbols
+from neurald.drivers.compiler.frontend.control_flow.graph.stored_operands import StoredOperands
 from neurald.drivers.compiler.frontend.lengths.open_lengths import as_objects
 from neurald.drivers.compiler.frontend.lengths.symbolic_integers import Sum
 from neurald.hal.errors import BadData

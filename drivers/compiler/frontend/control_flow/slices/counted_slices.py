@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from neurald.drivers.compiler.frontend.control_flow.flat_graph import (
+from neurald.drivers.compiler.frontend.control_flow.graph.flat_graph import (
     CONCATENATIONS,
     SLICES,
     STRIDED_SLICES,
@@ -19,7 +19,7 @@ from neurald.drivers.compiler.frontend.control_flow.flat_graph import (
     Part,
     ShapeChanges,
 )
-from neurald.drivers.compiler.frontend.control_flow.stored_operands import StoredOperands
+from neurald.drivers.compiler.frontend.control_flow.graph.stored_operands import StoredOperands
 from neurald.drivers.compiler.frontend.control_flow.structured_model import (
     Update,
 )

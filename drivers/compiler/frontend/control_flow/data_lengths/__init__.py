@@ -1,0 +1,1 @@
+"""Operations whose results have lengths that are data."""

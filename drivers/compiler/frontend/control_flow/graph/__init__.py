@@ -1,0 +1,1 @@
+"""The flat graph into which control flow is inlined: its operands, lengths and added operations."""

@@ -1,0 +1,1 @@
+"""IF and WHILE, inlined as branches and loops, or unrolled."""

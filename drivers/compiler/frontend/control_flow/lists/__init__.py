@@ -1,0 +1,1 @@
+"""Lists that loops grow: their layout, and appends in place."""

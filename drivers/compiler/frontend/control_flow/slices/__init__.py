@@ -1,0 +1,1 @@
+"""Slices whose bounds or steps are data or counters."""
