@@ -10,7 +10,7 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/compiler/frontend/control_flow/graph/added_operations.py": "tests/drivers/compiler/frontend/control_flow/slices/test_stepped_slices.py",
     "drivers/compiler/frontend/control_flow/inlining/branches.py": "tests/drivers/compiler/frontend/control_flow/test_structuring.py",
     "drivers/compiler/frontend/control_flow/slices/consecutive_slices.py": "tests/drivers/cpu/data_dependent/test_lengths_from_data.py",
-    "drivers/compiler/frontend/control_flow/data_lengths/counted_ranges.py": "tests/drivers/cpu/data_dependent/test_lengths_from_data.py",
+    "drivers/compiler/frontend/control_flow/data_lengths/counted_ranges.py": "tests/drivers/cpu/data_dependent/test_ranges_from_data.py",
     "drivers/compiler/frontend/control_flow/slices/counted_slices.py": "tests/drivers/compiler/frontend/control_flow/test_structuring.py",
     "drivers/compiler/frontend/control_flow/data_lengths/data_lengths.py": "tests/drivers/cpu/data_dependent/test_lengths_from_data.py",
     "drivers/compiler/frontend/control_flow/lists/growing_layouts.py": "tests/drivers/cpu/data_dependent/test_growing_model.py",
