@@ -41,7 +41,7 @@ def service_settings(configuration: "Configuration") -> "ServiceSettings | None"
     from neurald.hal.process.activation import SERVICE_SOCKET
     from neurald.hal.process.files.runtime_directory import runtime_directory
     from neurald.hal.rpc.transport.tls_files import TlsFiles
-    from neurald.service.inference.models.worker_options import WorkerOptions
+    from neurald.service.inference.models.workers.worker_options import WorkerOptions
     from neurald.service.inference.server.settings import ServiceSettings
     from neurald.service.logs.choices import LogFormat
     from neurald.service.manager.settings.service_configuration import (

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from neurald.hal.lanes.packets import BYTES, aligned, type_named
 from neurald.hal.records import replace
-from neurald.service.inference.models.classification import classes_of
-from neurald.service.inference.models.job import InferenceJob, JobEnd, JobOutput, RunRecord
-from neurald.service.inference.models.request_inputs import checked_inputs, raw_input
+from neurald.service.inference.models.requests.classification import classes_of
+from neurald.service.inference.models.requests.job import InferenceJob, JobEnd, JobOutput, RunRecord
+from neurald.service.inference.models.requests.request_inputs import checked_inputs, raw_input
 from neurald.service.inference.protocol.element_types import datatype_of
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.tensors import (

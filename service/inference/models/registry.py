@@ -13,10 +13,10 @@ import msgspec
 
 from neurald.hal.errors import Error
 from neurald.hal.wording import listed, printable
-from neurald.service.inference.models.latencies import NOTHING_MEASURED, MeasuredLatencies
 from neurald.service.inference.models.model_choices import ModelChoices
 from neurald.service.inference.models.served_version import ServedVersion
-from neurald.service.inference.models.worker_pool import WorkerPool
+from neurald.service.inference.models.statistics.latencies import NOTHING_MEASURED, MeasuredLatencies
+from neurald.service.inference.models.workers.worker_pool import WorkerPool
 from neurald.service.inference.protocol.errors import ServiceError, Status, status_of
 from neurald.service.inference.protocol.tensors import quoted
 from neurald.service.inference.repository.folders import (

@@ -12,14 +12,15 @@ from typing import Any, Final
 from neurald.hal.accounting.events import CountedEvent, note_event
 from neurald.hal.lanes.packets import RunAnswer
 from neurald.hal.process.rate_limited_logger import RateLimitedLogger
-from neurald.service.inference.models.arrivals import Arrivals
-from neurald.service.inference.models.batch import Batch
-from neurald.service.inference.models.dispatcher import Dispatcher
-from neurald.service.inference.models.immediate_run import ImmediateRun
-from neurald.service.inference.models.instance import ModelInstance
-from neurald.service.inference.models.job import InferenceJob, JobEnd, failure_reason
-from neurald.service.inference.models.job_queue import JobQueue
-from neurald.service.inference.models.known_run import (
+from neurald.service.inference.models.model_interface import Encode, ModelInterface, NoteRun
+from neurald.service.inference.models.requests.arrivals import Arrivals
+from neurald.service.inference.models.requests.batch import Batch
+from neurald.service.inference.models.requests.job import InferenceJob, JobEnd, failure_reason
+from neurald.service.inference.models.requests.job_queue import JobQueue
+from neurald.service.inference.models.requests.request_limits import priority_of, set_limits, times_of
+from neurald.service.inference.models.runs.dispatcher import Dispatcher
+from neurald.service.inference.models.runs.immediate_run import ImmediateRun
+from neurald.service.inference.models.runs.known_run import (
     SOON_S,
     BegunRun,
     EndedRun,
@@ -27,11 +28,10 @@ from neurald.service.inference.models.known_run import (
     NoteKnown,
     known_run,
 )
-from neurald.service.inference.models.latencies import NOTHING_MEASURED, MeasuredLatencies
-from neurald.service.inference.models.model_interface import Encode, ModelInterface, NoteRun
-from neurald.service.inference.models.request_limits import priority_of, set_limits, times_of
-from neurald.service.inference.models.statistics import FailureReason, Latencies, Statistics
-from neurald.service.inference.models.worker_pool import WorkerPool
+from neurald.service.inference.models.statistics.latencies import NOTHING_MEASURED, MeasuredLatencies
+from neurald.service.inference.models.statistics.statistics import FailureReason, Latencies, Statistics
+from neurald.service.inference.models.workers.instance import ModelInstance
+from neurald.service.inference.models.workers.worker_pool import WorkerPool
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.tensors import InferenceRequest
 from neurald.service.inference.repository.model_config import ModelSettings, completed

@@ -24,11 +24,11 @@ from neurald.hal.process.memory.garbage import GarbageCollector
 from neurald.hal.process.memory.heap import HeapTrimmer
 from neurald.hal.records import replace
 from neurald.hal.rpc.transport.tls_files import TlsFiles
-from neurald.service.inference.models.latencies import MeasuredLatencies
 from neurald.service.inference.models.model_choices import ModelChoices
 from neurald.service.inference.models.registry import Registry
 from neurald.service.inference.models.repository_polling import RepositoryPolling
-from neurald.service.inference.models.worker_pool import WorkerPool
+from neurald.service.inference.models.statistics.latencies import MeasuredLatencies
+from neurald.service.inference.models.workers.worker_pool import WorkerPool
 from neurald.service.inference.repository.folders import Repository
 from neurald.service.inference.server.admission.header_forwarding import ForwardedHeaders
 from neurald.service.inference.server.admission.request_budget import RequestBudget

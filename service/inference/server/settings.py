@@ -2,7 +2,7 @@
 
 import msgspec
 
-from neurald.service.inference.models.worker_options import WorkerOptions
+from neurald.service.inference.models.workers.worker_options import WorkerOptions
 from neurald.service.inference.server.client_choices import ClientChoices
 from neurald.service.manager.settings.service_configuration import (
     MetricsConfiguration,

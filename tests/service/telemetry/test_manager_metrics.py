@@ -6,8 +6,8 @@ from typing import Any
 
 from neurald.hal.accounting.exposition import event_metric, exposition
 from neurald.service.console.process_usage import ProcessUsage, UsageMeter
-from neurald.service.inference.models.latencies import MeasuredLatencies
-from neurald.service.inference.models.statistics import Latencies, Statistics
+from neurald.service.inference.models.statistics.latencies import MeasuredLatencies
+from neurald.service.inference.models.statistics.statistics import Latencies, Statistics
 from neurald.service.inference.server.admission.request_budget import RequestBudget
 from neurald.service.inference.server.calls.host_usage import HostUsage
 from neurald.service.inference.server.http.metrics import metrics_text

@@ -8,11 +8,11 @@ from typing import Any, Final
 from neurald._version import __version__
 from neurald.hal.lanes.opening import TensorDescription
 from neurald.hal.process.rate_limited_logger import RateLimitedLogger
-from neurald.service.inference.models.known_run import BegunRun, EndedRun, KnownRun, NoteKnown
 from neurald.service.inference.models.model_interface import Encode
 from neurald.service.inference.models.registry import READY, Registry
+from neurald.service.inference.models.runs.known_run import BegunRun, EndedRun, KnownRun, NoteKnown
 from neurald.service.inference.models.served_version import ServedVersion
-from neurald.service.inference.models.statistics import Total
+from neurald.service.inference.models.statistics.statistics import Total
 from neurald.service.inference.protocol.element_types import datatype_of
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.known_requests import KnownRequest

@@ -4,12 +4,12 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
-from neurald.service.inference.models.immediate_run import ImmediateRun
-from neurald.service.inference.models.job import InferenceJob, failure_reason
-from neurald.service.inference.models.known_run import BegunRun, NoteKnown
 from neurald.service.inference.models.model_interface import Encode
+from neurald.service.inference.models.requests.job import InferenceJob, failure_reason
+from neurald.service.inference.models.runs.immediate_run import ImmediateRun
+from neurald.service.inference.models.runs.known_run import BegunRun, NoteKnown
 from neurald.service.inference.models.served_version import ServedVersion
-from neurald.service.inference.models.statistics import FailureReason
+from neurald.service.inference.models.statistics.statistics import FailureReason
 from neurald.service.inference.protocol.tensors import InferenceRequest
 from neurald.service.inference.server.tracing.traces import RequestTrace, RequestTraces
 

@@ -13,7 +13,7 @@ import grpc.aio
 
 from neurald.hal.errors import Error
 from neurald.hal.rpc.transport.call_times import TRACE_KEY
-from neurald.service.inference.models.known_run import EndedRun, KnownRun
+from neurald.service.inference.models.runs.known_run import EndedRun, KnownRun
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.grpc_encoding import (
     decode,

@@ -5,7 +5,7 @@ from typing import Final
 
 from neurald.hal.accounting.exposition import Metric, Sample
 from neurald.service.inference.models.served_version import ServedVersion
-from neurald.service.inference.models.statistics import MEASURED, Latencies, Statistics
+from neurald.service.inference.models.statistics.statistics import MEASURED, Latencies, Statistics
 from neurald.service.inference.repository.model_config import HISTOGRAM_FAMILY
 
 _DESCRIPTIONS: Final = {

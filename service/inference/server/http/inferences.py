@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from neurald.service.inference.models.known_run import BegunRun, EndedRun, NoteKnown
+from neurald.service.inference.models.runs.known_run import BegunRun, EndedRun, NoteKnown
 from neurald.service.inference.models.served_version import ServedVersion
 from neurald.service.inference.protocol.errors import ServiceError
 from neurald.service.inference.protocol.generate_encoding import (

@@ -6,7 +6,7 @@ from typing import Final
 from neurald.hal.accounting.exposition import Metric, Sample, event_metric, exposition
 from neurald.hal.process.memory.heap import live_bytes, resident_bytes
 from neurald.service.inference.models.served_version import ServedVersion
-from neurald.service.inference.models.statistics import FailureReason
+from neurald.service.inference.models.statistics.statistics import FailureReason
 from neurald.service.inference.server.admission.request_budget import RequestBudget
 from neurald.service.inference.server.calls.host_usage import HostUsage
 from neurald.service.inference.server.http.distributions import distribution_metrics

@@ -20,7 +20,7 @@ from neurald.hal.errors import BadState
 from neurald.hal.lanes.byte_strings import decode_byte_strings
 from neurald.hal.lanes.packets import BYTES, type_named
 from neurald.hal.process.rate_limited_logger import RateLimitedLogger
-from neurald.service.inference.models.job import JobOutput, RunRecord
+from neurald.service.inference.models.requests.job import JobOutput, RunRecord
 from neurald.service.inference.protocol.element_types import datatype_of, kind_of_datatype
 from neurald.service.inference.protocol.tensors import InferenceRequest
 from neurald.service.inference.server.tracing.trace_settings import (

@@ -12,7 +12,7 @@ from neurald.hal.errors import Error
 from neurald.service.console.process_usage import UsageMeter
 from neurald.service.inference.models.registry import Registry
 from neurald.service.inference.models.served_version import ServedVersion
-from neurald.service.inference.models.statistics import RequestTimes
+from neurald.service.inference.models.statistics.statistics import RequestTimes
 from neurald.service.inference.protocol.errors import ServiceError
 from neurald.service.inference.server.admission.request_budget import RequestBudget
 from neurald.service.manager.control import manager_status

@@ -18,8 +18,8 @@ from tritonclient.grpc import InferenceServerClient
 
 from neurald.service.inference.models.model_choices import ModelChoices
 from neurald.service.inference.models.registry import Registry
-from neurald.service.inference.models.worker_options import WorkerOptions
-from neurald.service.inference.models.worker_pool import WorkerPool
+from neurald.service.inference.models.workers.worker_options import WorkerOptions
+from neurald.service.inference.models.workers.worker_pool import WorkerPool
 from neurald.service.inference.repository.folders import Repository
 from neurald.service.inference.server.calls.calls import Calls
 from neurald.service.inference.server.calls.log_settings import LogSettings

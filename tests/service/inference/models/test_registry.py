@@ -19,11 +19,12 @@ from support.inference import zoo
 from support.inference.serving import Serving
 
 from neurald.hal.lanes import socket_end
-from neurald.service.inference.models import registry, worker_pool
+from neurald.service.inference.models import registry
 from neurald.service.inference.models.model_choices import ModelChoices
 from neurald.service.inference.models.registry import OUTDATED, Registry
-from neurald.service.inference.models.worker_options import WorkerOptions
-from neurald.service.inference.models.worker_pool import WorkerPool
+from neurald.service.inference.models.workers import worker_pool
+from neurald.service.inference.models.workers.worker_options import WorkerOptions
+from neurald.service.inference.models.workers.worker_pool import WorkerPool
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.repository.folders import Found, Repository
 from neurald.service.inference.server import supervision

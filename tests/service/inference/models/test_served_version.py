@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from support.inference import zoo
 
-from neurald.service.inference.models import dispatcher
-from neurald.service.inference.models.latencies import NOTHING_MEASURED
+from neurald.service.inference.models.runs import dispatcher
 from neurald.service.inference.models.served_version import ServedVersion
-from neurald.service.inference.models.worker_options import WorkerOptions
-from neurald.service.inference.models.worker_pool import WorkerPool
+from neurald.service.inference.models.statistics.latencies import NOTHING_MEASURED
+from neurald.service.inference.models.workers.worker_options import WorkerOptions
+from neurald.service.inference.models.workers.worker_pool import WorkerPool
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.tensors import Bytes, InferenceRequest, InputTensor, Parameter
 from neurald.service.inference.repository.model_config import parse_config, settings_of

@@ -9,8 +9,8 @@ from support.inference import zoo
 
 from neurald.service.inference.models.model_choices import ModelChoices
 from neurald.service.inference.models.registry import Registry
-from neurald.service.inference.models.worker_options import WorkerOptions
-from neurald.service.inference.models.worker_pool import WorkerPool
+from neurald.service.inference.models.workers.worker_options import WorkerOptions
+from neurald.service.inference.models.workers.worker_pool import WorkerPool
 from neurald.service.inference.protocol.errors import ServiceError
 from neurald.service.inference.repository.folders import Repository
 from neurald.service.inference.server.calls.calls import Calls

@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 import pytest
 
-from neurald.service.inference.models.statistics import FailureReason
+from neurald.service.inference.models.statistics.statistics import FailureReason
 from neurald.service.inference.server.calls.calls import Calls
 from neurald.service.inference.server.calls.direct_run import DirectRun
 from neurald.service.inference.server.grpc.server_call import ServerCall

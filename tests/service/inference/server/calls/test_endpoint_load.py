@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from neurald.service.inference.models.statistics import Statistics
+from neurald.service.inference.models.statistics.statistics import Statistics
 from neurald.service.inference.server.calls import host_usage
 from neurald.service.inference.server.calls.endpoint_load import EndpointLoad
 from neurald.service.inference.server.calls.host_usage import HostUsage

@@ -18,7 +18,7 @@ from support.inference import zoo
 from support.inference.serving import Serving
 from support.waiting import wait_until
 
-from neurald.service.inference.models.arrivals import Arrivals
+from neurald.service.inference.models.requests.arrivals import Arrivals
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.regions import NoRegions
 from neurald.service.inference.server.admission.header_forwarding import ForwardedHeaders

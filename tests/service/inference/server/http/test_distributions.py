@@ -12,8 +12,8 @@ from support.inference import zoo
 from support.inference.serving import Serving
 
 from neurald.hal.accounting.exposition import exposition
-from neurald.service.inference.models.latencies import MeasuredLatencies
-from neurald.service.inference.models.statistics import Durations, Latencies, Statistics
+from neurald.service.inference.models.statistics.latencies import MeasuredLatencies
+from neurald.service.inference.models.statistics.statistics import Durations, Latencies, Statistics
 from neurald.service.inference.server.http.distributions import distribution_metrics
 
 

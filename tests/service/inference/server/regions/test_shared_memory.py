@@ -14,7 +14,7 @@ from support.inference.serving import Serving
 from support.waiting import wait_until
 
 from neurald.service.inference.mapping.guarded_copy import CopyOutcome, MappedRange
-from neurald.service.inference.models import lane_windows
+from neurald.service.inference.models.workers import lane_windows
 from neurald.service.inference.protocol.errors import ServiceError
 from neurald.service.inference.protocol.tensors import Parameter
 from neurald.service.inference.server.regions import shared_memory

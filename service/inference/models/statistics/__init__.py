@@ -1,0 +1,1 @@
+"""Counts, times and latencies of a model."""
