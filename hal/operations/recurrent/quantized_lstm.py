@@ -3,7 +3,6 @@
 `neurald.hal.operations.recurrent.quantized_lstm_cell` has their cells.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -11,7 +10,6 @@ import numpy as np
 from neurald.hal.errors import BadData
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FeatureLevel, OperandType
-from neurald.hal.operations.arithmetic.fixed_point import quantize_multiplier, scale_multiplier
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Definition
 from neurald.hal.operations.machinery.signature import Form, row, scalar, tensor
@@ -20,38 +18,24 @@ from neurald.hal.operations.recurrent.lstm import (
     cell_parameters,
     consistent_cell,
     expect_cell,
-    is_coupled,
     norm_parameters,
     state_parameters,
     valid_clips,
 )
+from neurald.hal.operations.recurrent.quantized_lstm_arguments import (
+    expect_cell_scale,
+    expect_inner_scales,
+    read_cell,
+)
 from neurald.hal.operations.recurrent.quantized_lstm_cell import (
     GATE_SCALE,
-    LOG2_TOLERANCE,
-    MAX_CELL_BITS,
-    UNIT_SCALE,
     Quantized16BitLstmCell,
-    QuantizedGate,
     QuantizedLstmCell,
-    ScaledWeights,
     run_quantized_16bit_lstm,
     run_quantized_lstm,
 )
-from neurald.hal.operations.recurrent.recurrent import expect_elements, expect_shapes, is_given
+from neurald.hal.operations.recurrent.recurrent import expect_elements, expect_shapes
 from neurald.hal.records import replace
-
-
-def _cell_bits(call: Call) -> int:
-    """Returns the number of integer bits of the cell state.
-
-    Raises:
-        BadData: its scale is not a power of two.
-    """
-    scale = call.operand("cell_state_in").scale
-    exponent = math.log2(scale)
-    if abs(exponent - round(exponent)) >= LOG2_TOLERANCE:
-        raise BadData(f"{call.name('cell_state_in')} has scale {scale:g}; a power of two is expected")
-    return 15 + round(exponent)
 
 
 def _expect_scale(call: Call, name: str, scale: float, zero_point: int) -> None:
@@ -72,12 +56,7 @@ def _same_scales(call: Call, outputs: Mapping[str, str]) -> None:
 
 def _state_scales(call: Call) -> None:
     """Checks that states keep their scales, and that `tanh16` supports the cell state's."""
-    bits = _cell_bits(call)
-    if not 0 <= bits <= MAX_CELL_BITS:
-        raise BadData(
-            f"{call.name('cell_state_in')} has scale 2^{bits - 15}; "
-            f"one from 2^-15 to 2^{MAX_CELL_BITS - 15} is expected"
-        )
+    expect_cell_scale(call)
     _same_scales(
         call,
         {
@@ -85,50 +64,6 @@ def _state_scales(call: Call) -> None:
             "cell_state_out": "cell_state_in",
             "output": "output_state_in",
         },
-    )
-
-
-def _scales_of_gates(call: Call) -> None:
-    """Checks that normalised sums have a scale."""
-    for gate in GATES:
-        if is_given(call, f"{gate}_layer_norm_weights"):
-            _expect_positive(call, f"{gate}_intermediate_scale")
-
-
-def _scale_of_hidden_state(call: Call) -> None:
-    """Checks that the hidden values have a scale, and an 8-bit zero point."""
-    call.scalar_in("hidden_state_zero_point", -128, 127)
-    _expect_positive(call, "hidden_state_scale")
-
-
-def _expect_positive(call: Call, name: str) -> None:
-    scale = call.scalar(name)
-    if not 0 < scale < np.inf:
-        raise BadData(f"{call.name(name)} is {scale:g}; it must be positive and finite")
-
-
-def _read_gate(call: Call, gate: str) -> QuantizedGate:
-    normalizes = is_given(call, f"{gate}_layer_norm_weights")
-    # Without normalisation the sums are passed to the activation functions directly.
-    scale = call.scalar(f"{gate}_intermediate_scale") if normalizes else GATE_SCALE
-
-    def weights(name: str, other: float) -> ScaledWeights:
-        return ScaledWeights(
-            values=call.array(name), multiplier=scale_multiplier(call.operand(name).scale, other, scale)
-        )
-
-    peephole, norm = f"cell_to_{gate}_weights", f"{gate}_layer_norm_weights"
-    return QuantizedGate(
-        inputs=weights(f"input_to_{gate}_weights", call.operand("input").scale),
-        recurrent=weights(f"recurrent_to_{gate}_weights", call.operand("output_state_in").scale),
-        bias=call.array(f"{gate}_gate_bias").astype(np.int64),
-        peephole=weights(peephole, 2.0 ** (_cell_bits(call) - 15)) if is_given(call, peephole) else None,
-        norm=ScaledWeights(
-            values=call.array(norm),
-            multiplier=quantize_multiplier(float(np.float32(call.operand(norm).scale))),
-        )
-        if normalizes
-        else None,
     )
 
 
@@ -140,40 +75,16 @@ def _quantized_clip(call: Call, name: str, scale: float) -> int | None:
     return int(min(np.float32(clip) / np.float32(scale), np.float32(np.iinfo(np.int16).max)))
 
 
-def read_cell(call: Call) -> QuantizedLstmCell:
-    """Reads the cell of QUANTIZED_LSTM.
-
-    The hidden values have the hidden state's scale and zero point even without a projection: then
-    they are the raw outputs, regardless of the scale of the output's operand.
-    """
-    output, hidden_scale = call.operand("output_state_in"), call.scalar("hidden_state_scale")
-    cell = QuantizedLstmCell(
-        input=None if is_coupled(call) else _read_gate(call, "input"),
-        forget=_read_gate(call, "forget"),
-        cell=_read_gate(call, "cell"),
-        output=_read_gate(call, "output"),
-        input_zero_point=call.operand("input").zero_point,
-        output_zero_point=output.zero_point,
-        hidden_zero_point=call.scalar("hidden_state_zero_point"),
-        hidden_multiplier=scale_multiplier(UNIT_SCALE, UNIT_SCALE, hidden_scale),
-        cell_bits=_cell_bits(call),
-        cell_clip=_quantized_clip(call, "cell_clip", call.operand("cell_state_in").scale),
-    )
-    if not is_given(call, "projection_weights"):
-        return cell
+def read_clipped_cell(call: Call) -> QuantizedLstmCell:
+    """Reads the cell of QUANTIZED_LSTM."""
+    output = call.operand("output_state_in")
     low, high = -128, 127
     clip = _quantized_clip(call, "projection_clip", output.scale)
     if clip is not None:
         low, high = max(low, output.zero_point - clip), min(high, output.zero_point + clip)
     return replace(
-        cell,
-        projection=ScaledWeights(
-            values=call.array("projection_weights"),
-            multiplier=scale_multiplier(call.operand("projection_weights").scale, hidden_scale, output.scale),
-        ),
-        projection_bias=call.array("projection_bias").astype(np.int64)
-        if is_given(call, "projection_bias")
-        else 0,
+        read_cell(call),
+        cell_clip=_quantized_clip(call, "cell_clip", call.operand("cell_state_in").scale),
         output_limits=(low, high),
     )
 
@@ -186,7 +97,7 @@ def _shape(call: Call) -> tuple[Shape, ...]:
 
 def _reference(call: Call) -> tuple[Array, ...]:
     _, output, cell_state = run_quantized_lstm(
-        read_cell(call),
+        read_clipped_cell(call),
         call.array("input")[np.newaxis],
         call.array("output_state_in"),
         call.array("cell_state_in"),
@@ -209,9 +120,7 @@ def _scales_16bit(call: Call) -> None:
         _expect_scale(call, name, weights.scale, weights.zero_point)
     for name in BIASES_16BIT:
         _expect_scale(call, name, weights.scale / 128, 0)
-    if _cell_bits(call) != 4:
-        scale = call.operand("cell_state_in").scale
-        raise BadData(f"{call.name('cell_state_in')} has scale {scale:g}; {2.0**-11:g} is expected")
+    expect_cell_scale(call, 4, 4)
     _same_scales(call, {"cell_state_out": "cell_state_in"})
 
 
@@ -311,7 +220,7 @@ DEFINITIONS = (
                 B=OperandType.TENSOR_INT32,
             ),
         ),
-        checks=(valid_clips, *consistent_cell(), _state_scales, _scales_of_gates, _scale_of_hidden_state),
+        checks=(valid_clips, *consistent_cell(), _state_scales, expect_inner_scales),
         shape=_shape,
         reference=_reference,
     ),

@@ -58,6 +58,7 @@ COVERED_BY: Mapping[str, str] = {
     "hal/operations/machinery/rules.py": "tests/hal/operations/movement/test_reshape.py",
     "hal/operations/machinery/working_memory.py": "tests/drivers/test_memory_accounts.py",
     "hal/operations/recurrent/bidirectional.py": "tests/hal/operations/recurrent/test_rnn.py",
+    "hal/operations/recurrent/quantized_lstm_arguments.py": "tests/hal/operations/recurrent/test_quantized_lstm.py",
     "hal/operations/recurrent/quantized_lstm_cell.py": "tests/hal/operations/recurrent/test_quantized_lstm.py",
     "hal/operations/tflite/arithmetic/activation16.py": "tests/hal/operations/tflite/elementwise/test_activation.py",
     "hal/operations/tflite/elementwise/quantization.py": "tests/hal/operations/tflite/elementwise/test_casting.py",

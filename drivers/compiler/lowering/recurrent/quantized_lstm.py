@@ -17,7 +17,7 @@ from neurald.hal.operations.recurrent.quantized_lstm import (
     BIASES_16BIT,
     ORDER_16BIT,
     WEIGHTS_16BIT,
-    read_cell,
+    read_clipped_cell,
 )
 from neurald.hal.operations.recurrent.quantized_lstm_cell import GATE_SCALE
 
@@ -26,7 +26,7 @@ def _lower(call: Call, builder: Builder) -> tuple[Value, ...]:
     source = builder.value(call, "input")
     _, output, state = run_quantized_lstm(
         builder,
-        read_cell(call),
+        read_clipped_cell(call),
         builder.reshape(source, (1, *source.shape)),
         builder.value(call, "output_state_in"),
         builder.value(call, "cell_state_in"),

@@ -7,7 +7,6 @@ of the projection's input (without a projection, of the output). The activation 
 hyperbolic tangent, regardless of its number. An input of rank 2 is one step.
 """
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -15,7 +14,6 @@ import numpy as np
 from neurald.hal.errors import BadData
 from neurald.hal.model.quantization import is_quantized
 from neurald.hal.model.types import FeatureLevel, OperandType
-from neurald.hal.operations.arithmetic.fixed_point import quantize_multiplier, scale_multiplier
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.definition import Check, Definition
 from neurald.hal.operations.machinery.signature import Form, row, scalar, tensor
@@ -24,18 +22,18 @@ from neurald.hal.operations.recurrent.lstm import (
     SETTINGS,
     cell_parameters,
     expect_cell,
-    is_coupled,
     norm_parameters,
     state_parameters,
 )
+from neurald.hal.operations.recurrent.quantized_lstm_arguments import (
+    expect_cell_scale,
+    expect_inner_scales,
+    read_cell,
+    read_gate,
+)
 from neurald.hal.operations.recurrent.quantized_lstm_cell import (
-    GATE_SCALE,
-    LOG2_TOLERANCE,
-    MAX_CELL_BITS,
-    UNIT_SCALE,
     QuantizedGate,
     QuantizedLstmCell,
-    ScaledWeights,
     run_quantized_lstm,
 )
 from neurald.hal.operations.recurrent.recurrent import is_given, swap_batch
@@ -85,7 +83,7 @@ def with_integers(definition: Definition) -> Definition:
         definition,
         forms=(*definition.forms, _FORM),
         rows=(*definition.rows, _ROW),
-        checks=(*definition.checks, *map(_if_integer, (_scales, _inner_scales))),
+        checks=(*definition.checks, *map(_if_integer, (_scales, expect_inner_scales))),
         shape=shape,
         reference=reference,
     )
@@ -104,20 +102,9 @@ def _if_integer(check: Callable[[Call], None]) -> Check:
     return checked
 
 
-def _cell_bits(call: Call) -> int:
-    """Returns the number of integer bits of the cell state."""
-    return 15 + round(math.log2(call.operand("cell_state_in").scale))
-
-
 def _scales(call: Call) -> None:
     """Checks that states keep their scales; the cell state's is a supported power of two."""
-    scale = call.operand("cell_state_in").scale
-    exponent = math.log2(scale)
-    if abs(exponent - round(exponent)) >= LOG2_TOLERANCE or not 0 <= _cell_bits(call) <= MAX_CELL_BITS:
-        raise BadData(
-            f"{call.name('cell_state_in')} has scale {scale:g}; "
-            f"a power of two from 2^-15 to 2^{MAX_CELL_BITS - 15} is expected"
-        )
+    expect_cell_scale(call)
     for name in ("output_state", "cell_state"):
         before, after = call.operand(f"{name}_in"), call.operand(f"{name}_out")
         if (before.scale, before.zero_point) != (after.scale, after.zero_point):
@@ -125,16 +112,6 @@ def _scales(call: Call) -> None:
                 f"{call.name(f'{name}_out')} has scale {after.scale:g} and zero point {after.zero_point}; "
                 f"those of the input state, {before.scale:g} and {before.zero_point}, are expected"
             )
-
-
-def _inner_scales(call: Call) -> None:
-    """Checks that the internal scales in use are positive, and the zero point has 8 bits."""
-    names = [f"{gate}_intermediate_scale" for gate in GATES if is_given(call, f"{gate}_layer_norm_weights")]
-    for name in (*names, "hidden_state_scale"):
-        scale = call.scalar(name)
-        if not 0 < scale < math.inf:
-            raise BadData(f"{call.name(name)} is {scale:g}; it must be positive and finite")
-    call.scalar_in("hidden_state_zero_point", -128, 127)
 
 
 def _shape(call: Call) -> tuple[Shape, ...]:
@@ -158,33 +135,18 @@ def _runs_rows_separately(call: Call) -> bool:
     return len(call.shape("input")) > 2 and not call.scalar("time_major")
 
 
-def _gate(call: Call, gate: str) -> QuantizedGate:
-    norm = f"{gate}_layer_norm_weights"
-    normalizes = is_given(call, norm)
-    # Without normalisation the sums are passed to the activation functions directly.
-    sums = call.scalar(f"{gate}_intermediate_scale") if normalizes else GATE_SCALE
-
-    def weights(name: str, other: float) -> ScaledWeights:
-        return ScaledWeights(
-            values=call.array(name), multiplier=scale_multiplier(call.operand(name).scale, other, sums)
-        )
-
-    norm_scale = np.float32(call.operand(norm).scale if normalizes else 1)
+def _gate(call: Call, name: str) -> QuantizedGate:
     # LiteRT's peephole uses as many cell states as there are outputs.
     _, outputs = call.shape("output_state_in")
-    peephole, seen = f"cell_to_{gate}_weights", None
-    if is_given(call, peephole):
-        seen = weights(peephole, 2.0 ** (_cell_bits(call) - 15))
+    gate, norm = read_gate(call, name), f"{name}_layer_norm_weights"
+    seen = gate.peephole
+    if seen is not None:
         seen = replace(seen, values=np.where(np.arange(len(seen.values)) < outputs, seen.values, 0))
-    return QuantizedGate(
-        inputs=weights(f"input_to_{gate}_weights", call.operand("input").scale),
-        recurrent=weights(f"recurrent_to_{gate}_weights", call.operand("output_state_in").scale),
-        bias=call.array(f"{gate}_gate_bias").astype(np.int64),
+    norm_scale = np.float32(1 if gate.norm is None else call.operand(norm).scale)
+    return replace(
+        gate,
         peephole=seen,
         peephole_width=None if _runs_rows_separately(call) else outputs,
-        norm=ScaledWeights(values=call.array(norm), multiplier=quantize_multiplier(float(norm_scale)))
-        if normalizes
-        else None,
         variance_guard=max(1, int(min(np.float32(_GUARD) * norm_scale, np.float32(1 << 30)))),
     )
 
@@ -196,25 +158,12 @@ def _quantized_clip(call: Call, name: str, of: str, largest: int) -> int | None:
     return int(min(steps, np.float32(largest))) or None
 
 
-def read_cell(call: Call) -> QuantizedLstmCell:
+def read_clipped_cell(call: Call) -> QuantizedLstmCell:
     """Reads the cell of an integer operation."""
-    hidden_scale = call.scalar("hidden_state_scale")
-    output = call.operand("output_state_in")
-    cell = QuantizedLstmCell(
-        input=None if is_coupled(call) else _gate(call, "input"),
-        forget=_gate(call, "forget"),
-        cell=_gate(call, "cell"),
-        output=_gate(call, "output"),
-        input_zero_point=call.operand("input").zero_point,
-        output_zero_point=output.zero_point,
-        hidden_zero_point=call.scalar("hidden_state_zero_point"),
-        hidden_multiplier=scale_multiplier(UNIT_SCALE, UNIT_SCALE, hidden_scale),
-        cell_bits=_cell_bits(call),
-        cell_clip=_quantized_clip(call, "cell_clip", "cell_state_in", (1 << 15) - 1),
-    )
-    if not is_given(call, "projection_weights"):
+    cell = read_cell(call, _gate)
+    cell = replace(cell, cell_clip=_quantized_clip(call, "cell_clip", "cell_state_in", (1 << 15) - 1))
+    if cell.projection is None:
         return cell
-    bias = call.array("projection_bias").astype(np.int64) if is_given(call, "projection_bias") else 0
     # The raw value is clipped, as if the zero point were 0.
     clip = _quantized_clip(call, "projection_clip", "output", (1 << 7) - 1)
     return replace(
@@ -222,11 +171,6 @@ def read_cell(call: Call) -> QuantizedLstmCell:
         # LiteRT subtracts it before a projection and adds it inside: equivalent except for
         # saturation.
         hidden_zero_point=-cell.hidden_zero_point,
-        projection=ScaledWeights(
-            values=call.array("projection_weights"),
-            multiplier=scale_multiplier(call.operand("projection_weights").scale, hidden_scale, output.scale),
-        ),
-        projection_bias=bias,
         output_limits=(-128, 127) if clip is None else (-clip, clip),
     )
 
@@ -236,7 +180,7 @@ def _reference(call: Call) -> tuple[Array, ...]:
     is_step = values.ndim == 2
     time_major = is_step or call.scalar("time_major")
     outputs, output_state, cell_state = run_quantized_lstm(
-        read_cell(call),
+        read_clipped_cell(call),
         swap_batch(values[np.newaxis] if is_step else values, time_major=time_major),
         call.array("output_state_in"),
         call.array("cell_state_in"),

@@ -9,7 +9,7 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.recurrent.quantized_lstm_cell import run_quantized_lstm
 from neurald.drivers.compiler.lowering.recurrent.recurrent import expect_steps
 from neurald.hal.operations.machinery.call import Call
-from neurald.hal.operations.tflite.recurrent.integer_lstm import read_cell
+from neurald.hal.operations.tflite.recurrent.integer_lstm import read_clipped_cell
 
 
 def lower_integers(call: Call, builder: Builder) -> tuple[Value, ...]:
@@ -23,7 +23,7 @@ def lower_integers(call: Call, builder: Builder) -> tuple[Value, ...]:
     expect_steps(sequence.shape[0])
     outputs, output, state = run_quantized_lstm(
         builder,
-        read_cell(call),
+        read_clipped_cell(call),
         sequence,
         builder.value(call, "output_state_in"),
         builder.value(call, "cell_state_in"),
