@@ -95,7 +95,7 @@ static inline int4 neurald_high_sum4(const int4 value, const int4 mantissa, cons
                 (int)(((long)value.z * (long)mantissa.z + as_long((uint2)(low.z, as_uint(high.z)))) >> 32),
                 (int)(((long)value.w * (long)mantissa.w + as_long((uint2)(low.w, as_uint(high.w)))) >> 32));
 }
-// `neurald_fixed_point` for exponents from -32 to -2, and for -1. What both roundings add is added
+// `neurald_fixed_point` for exponents from -31 to -2, and for -1. What both roundings add is added
 // to the 64-bit product at once: 2^30, half of what the second shift removes in units of 2^31, and
 // -2^31 for negative values, whose ties are rounded away from zero. The upper half of the sum is
 // then shifted right by the remaining bits.

@@ -28,11 +28,9 @@ from neurald.drivers.opencl.kernels.epilogue.vector4_loads import Vector4Loads
 _INFIX = {Op.ADD: "+", Op.SUBTRACT: "-", Op.MULTIPLY: "*", Op.SHIFT_RIGHT: ">>"}
 _CALLS = {Op.MINIMUM: "min", Op.MAXIMUM: "max"}
 _FIXED_POINT = (Op.FIXED_POINT, Op.FIXED_POINT_UP)
-#: The lowest exponent for which an INT32 has half of what the shift removes.
-_MIN_EXPONENT = -32
 #: The largest constant that is added to a product before its upper half is shifted, and the lowest
 #: exponent for which their sum has 63 bits.
-_MAX_ADDEND, _MIN_EXPONENT_WITH_ADDEND = 255, -23
+_MAX_ADDEND, _MIN_EXPONENT = 255, -23
 #: Clamp limits that occur in every layer: the limits of the stored types.
 _LIMITS = frozenset((0, -(1 << 7), (1 << 7) - 1, (1 << 8) - 1, -(1 << 15), (1 << 15) - 1, (1 << 16) - 1))
 
@@ -190,7 +188,7 @@ class IntegerVector:
             is_small = (values << IntegerRange(0, exponents.high)).fits(Scalar.INT32)
             text = _shifted(value, left) if is_small else f"neurald_shifted_left4({value}, {left})"
             value = self._declared(text)
-        if expression.op is Op.FIXED_POINT and exponents.low >= _MIN_EXPONENT and exponents.high < -1:
+        if expression.op is Op.FIXED_POINT and exponents.high < -1:
             return self._declared(f"neurald_scaled4({value}, {mantissa}, {exponent})")
         if expression.op is Op.FIXED_POINT and exponents.low == exponents.high == -1:
             return self._declared(f"neurald_scaled_by_half4({value}, {mantissa})")
@@ -224,7 +222,7 @@ class IntegerVector:
         values, mantissas, exponents = map(self._range, (value, mantissa, exponent))
         if values is None or mantissas is None or exponents is None or mantissas.low < 0:
             return None
-        if exponents.low < _MIN_EXPONENT_WITH_ADDEND or exponents.high >= -1:
+        if exponents.low < _MIN_EXPONENT or exponents.high >= -1:
             return None
         texts = [self.value(each) for each in (value, mantissa, exponent, addend)]
         if any(text is None for text in texts):

@@ -116,8 +116,8 @@ class SplitPlan(Struct, frozen=True, kw_only=True):
         return -(-self.span // self.position_tiles)
 
     @property
-    def firsts(self) -> tuple[int, ...]:
-        """The first position of each tile of a group; the last one may overlap the one before."""
+    def first_positions(self) -> tuple[int, ...]:
+        """The first position in each tile of a group; the last one may overlap the one before."""
         last = self.span - self.tile_rows
         return tuple(min(each * self.tile_rows, last) for each in range(self.position_tiles))
 

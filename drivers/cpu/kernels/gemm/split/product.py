@@ -328,7 +328,7 @@ class _Writer:
                         address(code, panel_run, multiple(code, steps.index, chunk_bytes)),
                         tile_bytes,
                     )
-        for row, first in zip(self._sums, plan.firsts, strict=True):
+        for row, first in zip(self._sums, plan.first_positions, strict=True):
             for number, each in enumerate(row):
                 at = address(code, totals, str(first * self._line + number * self._vector_bytes))
                 tile_registers.store_tile(code, each, at, self._line)
@@ -344,7 +344,7 @@ class _Writer:
         left = right = -1
         for input_part, weight_part in PRODUCTS:
             if input_part != left:
-                for each, first in zip(self._inputs, plan.firsts, strict=True):
+                for each, first in zip(self._inputs, plan.first_positions, strict=True):
                     at = address(code, source, str(input_part * plan.part_bytes + first * distance))
                     tile_registers.load_tile(code, each, at, distance)
             if weight_part != right:
