@@ -187,7 +187,7 @@ class Openvino:
         self._is_channels_first = False
 
     def load(self, path: str) -> None:
-        """Only stores the path: compiling reads the file."""
+        """Stores the path, no more: compiling reads the file."""
         self._path, self._request = path, None
 
     def prepare(self, inputs: Sequence[Array]) -> None:

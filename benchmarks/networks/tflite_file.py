@@ -91,7 +91,7 @@ class _Writer:
 
 
 def _options(layer: Layer) -> tuple[str, dict[str, Any]]:
-    """The table of options of a layer's operator, and its fields."""
+    """Returns the table of options of a layer's operator, and its fields."""
     activation = {"FusedActivationFunction": layer.activation.value}
     strides = {"StrideW": layer.stride, "StrideH": layer.stride}
     window = {"FilterWidth": layer.kernel, "FilterHeight": layer.kernel, **strides}

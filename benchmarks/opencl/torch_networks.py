@@ -29,7 +29,7 @@ def _layer(
     cache: Any = None,
     kept: list[Any] | None = None,
 ) -> Any:
-    """A layer of a transformer, with normalisation before or after; `kept` gets keys and values."""
+    """Computes a transformer's layer, normalised before or after; `kept` gets keys and values."""
     functional = torch.nn.functional
 
     def normal(x: Any, name: str) -> Any:

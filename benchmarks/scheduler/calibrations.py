@@ -42,7 +42,7 @@ while time.monotonic() < end:
 
 
 def disturb() -> None:
-    """Has a program on each processor compute for a while."""
+    """Runs a program on each processor that computes for a while."""
     begin_s, end_s = _DISTURBED_S
     time.sleep(begin_s)
     programs = [

@@ -202,7 +202,7 @@ def start_client(stack: ExitStack, *command: "str | Path") -> "subprocess.Popen[
 
 
 def asked(client: "subprocess.Popen[str]", way: str, count: int) -> list[float]:
-    """Has a client run this many times; returns what it answers."""
+    """Lets a client run this many times, and returns what it answers."""
     assert client.stdin is not None  # noqa: S101 - it is a pipe
     assert client.stdout is not None  # noqa: S101 - it is a pipe
     client.stdin.write(f"{way} {count}\n")

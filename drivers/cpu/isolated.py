@@ -57,7 +57,7 @@ def to_compiled(prepared: "CpuPreparedModel | ReferenceModel") -> CompileResult:
 
 
 def to_compiled_open(opened: "CpuOpenModel | None") -> CompileResult:
-    """Like `to_compiled`, for a model that was compiled for any lengths of its open dimensions."""
+    """Does what `to_compiled` does, for a model that was compiled for any open lengths."""
     if opened is None:
         return CompileResult(note=_Kind.NOT_OPEN.value)
     return CompileResult(note=_Kind.OPEN.value, artifact=opened.artifact())

@@ -114,7 +114,7 @@ def read_small(path: Path, limit: int) -> bytes:
 
 
 def write_small(path: Path, content: bytes) -> None:
-    """Atomically writes a small file in a directory of this user alone, created if missing.
+    """Writes a small file atomically in a directory of this user alone, created if missing.
 
     Raises:
         BadData: the directory is not of this user.
@@ -251,7 +251,7 @@ def write_memory(descriptor: int, content: Memory, digest: "blake2b") -> None:
 
 
 def replace_file(directory: int, name: str, content: bytes) -> None:
-    """Atomically writes a small file with access for this user only; replaces an existing one.
+    """Writes a small file atomically with access for this user only; replaces an existing one.
 
     Raises:
         OSError: it cannot be written.

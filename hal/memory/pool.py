@@ -192,7 +192,7 @@ class Memory(Unpicklable):
             start = end
 
     def _leave(self, offset: int, length: int) -> None:
-        """Is called when a part has been read."""
+        """Notes that a part has been read."""
 
     @staticmethod
     def copy(source: "Memory", target: "Memory") -> None:
@@ -282,7 +282,7 @@ class SharedMemory(Memory):
 
     @classmethod
     def working(cls, size: int, name: str = "neurald working memory") -> Self:
-        """Like `create`, for internal data of the library.
+        """Does what `create` does, for internal data of the library.
 
         After a fork the child has its own copy.
         """

@@ -29,7 +29,7 @@ class ForkAware(Protocol):
     """An object that cannot be used in a child, or has to change there."""
 
     def forked(self) -> None:
-        """Is called in the child, which has one thread. Must neither wait nor use gRPC."""
+        """Runs in the child, which has one thread. It must neither wait nor use gRPC."""
 
 
 #: References to locks; a `WeakSet` takes longer than all else when a lock is created.

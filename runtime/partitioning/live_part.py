@@ -113,7 +113,7 @@ class LivePart:
         return found
 
     def _restored(self, groups: Sequence[Group], known: dict[int, tuple[Group, ...]]) -> tuple[Group, ...]:
-        """The recursion is as deep as control flow is nested."""
+        """Returns the groups of the whole model; recurses as deep as control flow is nested."""
         # Operations that refer to the same graph share its groups.
         if id(groups) not in known:
             known[id(groups)] = tuple(self._restored_group(group, known) for group in groups)

@@ -19,6 +19,10 @@ _NAME = re.compile(r"`neurald((?:\.(?!v\d)\w+)+)`")
 #: Names that only look like it: of files, and of units of systemd.
 _FILES = (".toml", ".socket")
 _QUESTION = re.compile(r'"""(?:Whether|What|How|Which|Where|Why)\b')
+#: What a function does, or where that is said: "Returns ...", "See ...".
+_DOES = re.compile(r"(?:See|\w+s)\b(?<!\bHas)(?<!\bIs)(?<!\bIts)(?<!\bThis)")
+#: The docstrings of these functions are the rules that they check.
+_RULES = "service/inference/conformance/checks.py"
 _FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 #: A section, and its entries, each of which may describe several parameters.
 _ARGS = re.compile(r"^Args:\n((?:    .*\n|\n)+)", re.MULTILINE)
@@ -82,6 +86,42 @@ def test_docstrings_describe_all_parameters_and_no_others(folder: str) -> None:
         if "    Args:\n" in text
         for each in _differences(text)
     ]
+
+
+def _says_no_action(text: str) -> Iterator[str]:
+    """Yields the functions whose docstrings do not begin with what they do."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, _FUNCTIONS) and not any(
+            "property" in ast.unparse(each) for each in node.decorator_list
+        ):
+            docstring = ast.get_docstring(node)
+            if docstring is not None and not _DOES.match(docstring):
+                yield f"{node.name}: {docstring.splitlines()[0]}"
+
+
+@pytest.mark.parametrize("folder", [*SOURCES, "benchmarks", "scripts"])
+def test_docstrings_begin_with_what_a_function_does(folder: str) -> None:
+    assert not [
+        f"{path}: {each}"
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if path != ROOT / _RULES
+        for each in _says_no_action(path.read_text(encoding="utf-8"))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("function", "agrees"),
+    [
+        ('def f():\n    """Returns it."""', True),
+        ('def f():\n    """See `g`."""', True),
+        ('@property\ndef f(self):\n    """The number."""', True),
+        ('def f():\n    """The number."""', False),
+        ('def f():\n    """Is called by `g`."""', False),
+        ('async def f():\n    """Its number."""', False),
+    ],
+)
+def test_functions_that_do_not_say_what_they_do_are_found(function: str, agrees: bool) -> None:
+    assert agrees == (not list(_says_no_action(function)))
 
 
 def test_question_words_are_found() -> None:

@@ -33,7 +33,7 @@ class HandleTable(Generic[_Handle, _T]):
         self._is_open = True
 
     def __len__(self) -> int:
-        """The number of objects that the table holds."""
+        """Returns the number of objects that the table holds."""
         return len(self._objects)
 
     def values(self) -> tuple[_T, ...]:

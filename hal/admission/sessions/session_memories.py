@@ -43,7 +43,7 @@ class SessionMemories:
         self._is_open = True
 
     def __len__(self) -> int:
-        """The number of memories that live."""
+        """Returns the number of memories that live."""
         return len(self._holdings)
 
     @property

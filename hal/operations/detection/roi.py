@@ -221,7 +221,7 @@ def _largest(values: Array, bins: list[slice], empty: int) -> Array:
 
 
 def _pool(call: Call, image: Array, box: Array) -> Array:
-    """Max-pools a region; a bin outside of the image gives the zero point."""
+    """Pools a region by its maxima; a bin outside of the image gives the zero point."""
     empty = call.operand("output").zero_point
     rows = _bins(box[1], box[3], call.scalar("height"), image.shape[0])
     columns = _bins(box[0], box[2], call.scalar("width"), image.shape[1])

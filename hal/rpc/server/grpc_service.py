@@ -136,7 +136,7 @@ class GrpcService:
         return call_in_session
 
     def _limited(self, call: Callable[[Session, Any], Message]) -> "_CallHandler":
-        """Like `_in_session`, for calls that take long, whose number in a session is limited."""
+        """Does what `_in_session` does, for long calls, whose number in a session is limited."""
 
         def counted(message: Callable[[Session | None], Any], context: grpc.ServicerContext) -> Message:
             session = self.sessions.find(context)

@@ -167,7 +167,7 @@ _NOTHING: Final[AbstractContextManager[None]] = nullcontext()
 
 @contextmanager
 def recording(recorder: ReceiptRecorder) -> Iterator[None]:
-    """Context manager that notes calls, also of threads that are started with this context."""
+    """Notes calls in its context, also those of threads that are started with it."""
     token = _recorder.set(recorder)
     try:
         yield

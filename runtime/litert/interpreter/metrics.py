@@ -12,39 +12,39 @@ class TFLiteMetricsInterface(ABC):
 
     @abstractmethod
     def increase_counter_debugger_creation(self) -> None:
-        """Is called by programs that create a debugger of quantisation."""
+        """Counts a debugger of quantisation; programs that create one call it."""
 
     @abstractmethod
     def increase_counter_interpreter_creation(self) -> None:
-        """Is called when an `Interpreter` is created."""
+        """Counts an `Interpreter` when it is created."""
 
     @abstractmethod
     def increase_counter_converter_attempt(self) -> None:
-        """Is called by converters."""
+        """Counts an attempt of a converter."""
 
     @abstractmethod
     def increase_counter_converter_success(self) -> None:
-        """Is called by converters."""
+        """Counts a success of a converter."""
 
     @abstractmethod
     def set_converter_param(self, name: str, value: Any) -> None:
-        """Is called by converters."""
+        """Notes a parameter of a converter."""
 
     @abstractmethod
     def set_converter_error(self, error_data: Any) -> None:
-        """Is called by converters."""
+        """Notes an error of a converter."""
 
     @abstractmethod
     def set_converter_latency(self, value: Any) -> None:
-        """Is called by converters."""
+        """Notes how long a conversion took."""
 
 
 class TFLiteMetrics(TFLiteMetricsInterface):
     """Counters with the names of LiteRT's.
 
     Args:
-        model_hash: the model hash of the model; it is not used.
-        model_path: the model path of the model; it is not used.
+        model_hash: the hash of the model, which is not used.
+        model_path: the path of the model, which is not used.
     """
 
     def __init__(self, model_hash: str | None = None, model_path: str | None = None) -> None:
@@ -76,7 +76,7 @@ class TFLiteConverterMetrics(TFLiteMetrics):
     """Counters of converters."""
 
     def set_export_required(self) -> None:
-        """Is called by converters."""
+        """Notes that the counters are to be exported."""
 
     def export_metrics(self) -> None:
-        """Is called by converters."""
+        """Exports the counters."""

@@ -217,7 +217,7 @@ class Worker:
 
 
 def _begin(name: str, obey: Callable[[_Order, int], None], order: _Order, descriptor: int) -> str:
-    """Has a thread obey an order, which may take long; returns why none can be started, if so.
+    """Lets a thread obey an order, which may take long; returns why none can be started, if so.
 
     Args:
         name: the name of the thread.

@@ -35,7 +35,7 @@ class ServedCalls:
         self._instances: dict[bool, ServedInstances] = {}
 
     def __len__(self) -> int:
-        """The number of instances."""
+        """Returns the number of instances."""
         return sum(map(len, self._instances.values()))
 
     def call(self, binding: ArgumentBinding, keep: object, *, cost_ns: float) -> NativeCall:

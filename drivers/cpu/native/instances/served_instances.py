@@ -32,7 +32,7 @@ class ServedInstances:
         self.address: Final = ctypes.addressof(self._words)
 
     def __len__(self) -> int:
-        """The number of instances."""
+        """Returns the number of instances."""
         return len(self._calls)
 
     def grow(self) -> None:

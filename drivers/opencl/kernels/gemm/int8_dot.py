@@ -394,7 +394,7 @@ def _words_of_constant(read: KernelArgument) -> str:
 
 
 def _words_of_columns(product: GemmView, right: _RightMatrix) -> str:
-    """Like `_words_of_constant` for a matrix whose columns are contiguous."""
+    """Does what `_words_of_constant` does, for a matrix whose columns are contiguous."""
     lines = []
     for i in range(_ITEM):
         place = f"base + (n + {i}) * $right_pitch + word * {_BYTES}"

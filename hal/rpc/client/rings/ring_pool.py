@@ -76,7 +76,7 @@ class RingPool:
         self.takes_ongoing_requests = False
 
     def __len__(self) -> int:
-        """The number of open rings."""
+        """Returns the number of open rings."""
         return sum(ring() is not None for ring in tuple(self._open.values()))
 
     def execute(

@@ -201,7 +201,7 @@ class ModelWorker:
             socket_end.send(self._control, encode(Cancel(lane=lane, number=number)))
 
     def cut_window(self, lane: int, window: int) -> None:
-        """Has the worker give the memory of a window back."""
+        """Tells the worker to give the memory of a window back."""
         if not self.has_ended:
             with contextlib.suppress(OSError):
                 socket_end.send(self._control, encode(CutWindow(lane=lane, window=window)))

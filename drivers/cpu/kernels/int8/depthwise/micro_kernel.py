@@ -43,7 +43,7 @@ class DepthwiseMicroKernel:
         return WORD_BYTES if rescaling is None else rescaling.type.size_bytes
 
     def constants_bytes(self, channel_block: ChannelBlock) -> int:
-        """Size of a channel block's constants."""
+        """Returns the size of a channel block's constants."""
         vectors = (1 + self._epilogue.rows) * channel_block.vectors + self._plan.steps(channel_block.vectors)
         return vectors * self._register
 

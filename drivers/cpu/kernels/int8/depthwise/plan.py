@@ -113,28 +113,28 @@ class DepthwisePlan(Struct, frozen=True, kw_only=True):
         return self.images * self.units * self.rows * self.width * channel_blocks
 
     def _position_cycles(self, channel_block: ChannelBlock) -> float:
-        """Estimated cycles of a position and a channel block: steps, interleaving and epilogue."""
+        """Estimates cycles of a position and a channel block: steps, interleaving, epilogue."""
         steps = self.steps(channel_block.vectors) / self.rows * self.scheme.cycles
         columns = self.words * self.layout.columns.stride * _INTERLEAVING_CYCLES / self.rows
         return steps + columns + channel_block.vectors * _STORE_CYCLES
 
     def steps(self, vectors: int) -> int:
-        """Number of weight vectors of a channel block."""
+        """Returns the number of weight vectors of a channel block."""
         return self.parts * self.rows * self.words * self.layout.columns.taps * vectors
 
     def pixels(self, channel_block: ChannelBlock) -> int:
-        """Maximum number of positions of a row computed at once."""
+        """Returns the maximum number of positions of a row computed at once."""
         spare = channel_block.vectors + self.scheme.spare_registers + 8
         most = max(1, (self.scheme.target.registers - spare) // (channel_block.vectors * self.rows))
         return max(1, min(most, self.width, 8, _MAX_STEPS // self.steps(channel_block.vectors)))
 
     def columns_read(self, pixels: int) -> int:
-        """Number of columns that this many positions of a row read."""
+        """Returns the number of columns that this many positions of a row read."""
         side = self.layout.columns
         return (pixels - 1) * side.stride + (side.taps - 1) * side.dilation + 1
 
     def positions_per_iteration(self, channel_block: ChannelBlock) -> int:
-        """Number of positions per iteration of a rolling row, enough to hide latencies."""
+        """Returns the positions per iteration of a rolling row, enough to hide latencies."""
         if isinstance(self.width, Extent):
             return 1
         return next(
@@ -164,7 +164,7 @@ class DepthwisePlan(Struct, frozen=True, kw_only=True):
         )
 
     def is_rolling(self, channel_block: ChannelBlock) -> bool:
-        """True if a rolling window's columns and sums fit in registers.
+        """Returns True if a rolling window's columns and sums fit in registers.
 
         Positions are then computed one after another.
         """
