@@ -83,7 +83,7 @@ print([name for name in (*(f"neurald.{each}" for each in heavy), "llvmlite.bindi
 def test_definitions_and_open_models_come_without_what_only_their_execution_needs() -> None:
     program = """
 import sys
-from neurald.drivers.compiler.frontend.control_flow import counted_slices
+from neurald.drivers.compiler.frontend.control_flow.slices import counted_slices
 from neurald.drivers.compiler.frontend.variants import shape_specialization
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.model.operation_type import OperationType as T
