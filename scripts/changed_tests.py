@@ -18,8 +18,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
-from support.imports import import_statements  # noqa: E402
-from support.mirror import COVERED_BY, SOURCES, mirror_of  # noqa: E402
+from support.sources.imports import import_statements  # noqa: E402
+from support.sources.mirror import COVERED_BY, SOURCES, mirror_of  # noqa: E402
 
 
 def _git(*arguments: str) -> list[str]:

@@ -21,8 +21,8 @@ from PIL import Image
 ROOT: Final = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "tests")]
 
-from support.browser import BrowserPage, address_of, open_browser  # noqa: E402
 from support.daemon.managed import Managed  # noqa: E402
+from support.pages.browser import BrowserPage, address_of, open_browser  # noqa: E402
 from support.waiting import wait_until  # noqa: E402
 
 from neurald.hal.rpc.client.device import connect  # noqa: E402

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 import pytest
 from hypothesis import HealthCheck, settings
-from support.fresh_process import OPTION, run_in_fresh_process
+from support.process.fresh_process import OPTION, run_in_fresh_process
 from support.sweeps import run_only
 from support.tiers import Tier, current_tier, is_taken, sampled, set_tier
 

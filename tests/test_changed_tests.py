@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.mirror import COVERED_BY
+from support.sources.mirror import COVERED_BY
 
 pytestmark = pytest.mark.quick
 

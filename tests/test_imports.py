@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from support.daemon.processes import python_path
-from support.imports import import_statements
+from support.sources.imports import import_statements
 from support.sweeps import sweep
 
 pytestmark = pytest.mark.quick

@@ -5,8 +5,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from support.lock_order import LockOrder, RecordedLock
-from support.mirror import SOURCES
+from support.process.lock_order import LockOrder, RecordedLock
+from support.sources.mirror import SOURCES
 
 pytestmark = pytest.mark.quick
 

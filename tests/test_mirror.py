@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from support.covered_by import compiler, cpu, hal, opencl, runtime, sample, service
-from support.mirror import COVERED_BY, SOURCES, mirror_of, sources
+from support.sources.mirror import COVERED_BY, SOURCES, mirror_of, sources
 
 pytestmark = pytest.mark.quick
 

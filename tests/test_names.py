@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.mirror import SOURCES
+from support.sources.mirror import SOURCES
 
 pytestmark = pytest.mark.quick
 

@@ -18,7 +18,7 @@ import neurald as nd
 from neurald import litert
 
 ROOT = Path(__file__).resolve().parents[1]
-PROGRAM = ROOT / "tests" / "support" / "public_calls.py"
+PROGRAM = ROOT / "tests" / "support" / "sources" / "public_calls.py"
 LITERT_PROGRAM = PROGRAM.with_name("litert_calls.py")
 _PACKAGE = "pyright@1.1.414"
 _NAMED = inspect.Parameter.KEYWORD_ONLY

@@ -2,7 +2,7 @@
 
 import re
 
-from support.promises import NAMED_TEST, ROOT, check_named_tests
+from support.pages.promises import NAMED_TEST, ROOT, check_named_tests
 from support.sweeps import sweep
 
 _HEADING = re.compile(r"\| \w+ cannot \| test \|")

@@ -25,7 +25,7 @@ from networks import (
     sequence_tflite_file,
     tflite_file,
 )
-from support.data import MODELS, load_module
+from support.files.data import MODELS, load_module
 
 _BENCHMARKS = Path(__file__).parents[1]
 _FILES = _BENCHMARKS.parent / "build" / "networks"

@@ -6,7 +6,7 @@ PYTHONPATH=src:tests python benchmarks/scheduler/receipts.py [RUNS]
 import sys
 import time
 
-from support.receipt_counts import counted
+from support.traces.receipt_counts import counted
 
 
 def main() -> int:

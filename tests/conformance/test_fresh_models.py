@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from support.data import FRESH_MODELS, NO_FRESH_MODELS
 from support.devices.places import in_places
-from support.goldens import Goldens
+from support.files.data import FRESH_MODELS, NO_FRESH_MODELS
+from support.files.goldens import Goldens
 from support.tiers import one_in
 
 import neurald as nd

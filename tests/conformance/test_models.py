@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.data import MODELS, NO_MODELS
 from support.devices.places import in_places
-from support.goldens import Goldens
+from support.files.data import MODELS, NO_MODELS
+from support.files.goldens import Goldens
 from support.sweeps import sweep
 from support.tiers import one_in
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 from support.cpu.compiled_share import tell_compiled
-from support.data import NO_VECTORS, VECTORS, record_files_by_name
 from support.devices.places import in_places
+from support.files.data import NO_VECTORS, VECTORS, record_files_by_name
 from support.operations.variants import VARIANTS
 from support.tiers import one_in, spread
 

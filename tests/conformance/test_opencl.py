@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.daemon.processes import running_daemon
-from support.data import MODELS, NO_MODELS, NO_VECTORS, VECTORS, load_module, record_files_by_name
+from support.files.data import MODELS, NO_MODELS, NO_VECTORS, VECTORS, load_module, record_files_by_name
 from support.opencl.batch import BatchingDevice
 from support.operations.variants import VARIANTS
 from support.tiers import one_in, spread

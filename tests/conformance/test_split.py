@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from support.daemon.processes import running_daemon
-from support.data import NO_VECTORS, VECTORS, record_files_by_name
+from support.files.data import NO_VECTORS, VECTORS, record_files_by_name
 from support.operations.variants import inputs_as_internal
 from support.tiers import one_in, spread
 

@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from support.data import NO_VECTORS, VECTORS, record_files_by_name
+from support.files.data import NO_VECTORS, VECTORS, record_files_by_name
 from support.tiers import one_in
 
 import neurald as nd

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from support.promises import ROOT
+from support.pages.promises import ROOT
 from support.sweeps import sweep
 from typer.main import get_command
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from textwrap import indent
 
 import pytest
-from support.mirror import SOURCES
+from support.sources.mirror import SOURCES
 
 pytestmark = pytest.mark.quick
 

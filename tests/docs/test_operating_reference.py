@@ -2,7 +2,7 @@
 
 import re
 
-from support.promises import ROOT
+from support.pages.promises import ROOT
 
 from neurald.hal.accounting.limits import Limits
 from neurald.service.manager.settings.configuration import DriverSettings

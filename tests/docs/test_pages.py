@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.snippets import Page, commands, snippets
+from support.pages.snippets import Page, commands, snippets
 from support.sweeps import sweep
 from support.tflite.builder import TfliteModel
 from support.tflite.custom import custom_file

@@ -19,7 +19,7 @@ PAGES = _listed("*.md")
 #: Sources by what begins a line that is a comment.
 SOURCES = {";": _listed("drivers/*.ll"), "//": _listed("*.cl")}
 _BLOCK = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
-#: A heading, a row of a table, an image or a reason of `support.snippets` must be one line.
+#: A heading, a row of a table, an image or a reason of `support.pages.snippets` must be one line.
 _ONE_LINE = re.compile(r" *(#|\||!\[|<!-- not run: )")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.data import MODELS, NO_MODELS
+from support.files.data import MODELS, NO_MODELS
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "examples" / "notebooks").glob("*.ipynb"))
 #: Variables that name the models which a notebook needs, and a part of what each prints.

@@ -23,7 +23,7 @@ from support.daemon.managed import Managed
 from support.inference import zoo
 from support.inference.insistent import InsistentClients, example
 from support.inference.ways import CALL_S, Way, ways
-from support.ports import free_port
+from support.process.ports import free_port
 from support.waiting import wait_until
 from tritonclient.grpc import InferenceServerClient
 from tritonclient.utils import InferenceServerException

@@ -32,7 +32,7 @@ from unittest.mock import patch
 
 import numpy as np
 from faults.daemon_process import DaemonProcess
-from support.data import VECTORS
+from support.files.data import VECTORS
 
 import neurald as nd
 from neurald.hal.compiling import separate_compiler

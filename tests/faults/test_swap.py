@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from faults import swap
 from faults.swap import FAULTS, play
-from support.data import NO_VECTORS, VECTORS
+from support.files.data import NO_VECTORS, VECTORS
 
 if VECTORS is None:
     pytest.skip(NO_VECTORS, allow_module_level=True)

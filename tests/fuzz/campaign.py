@@ -16,8 +16,8 @@ from fuzz.corpus import Corpus
 from fuzz.coverage import NewLines
 from fuzz.shrinking import shrunk
 from fuzz.target import Finding, Target, as_text, from_text, kind_of, target_of
-from support.case_pool import Case, Ended, Result, run_cases, serve
-from support.progress import Progress
+from support.long_runs.case_pool import Case, Ended, Result, run_cases, serve
+from support.long_runs.progress import Progress
 
 _SCRIPT = Path(__file__).resolve().parent / "run.py"
 #: One of this many cases starts from the corpus, if there is one.

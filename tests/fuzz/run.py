@@ -36,7 +36,7 @@ sys.path.insert(0, str(HERE.parent))
 
 from fuzz.campaign import Campaign, Report, replay, work  # noqa: E402
 from fuzz.target import MODULES, target_of  # noqa: E402
-from support.data import MODELS  # noqa: E402
+from support.files.data import MODELS  # noqa: E402
 
 #: Number of outcomes and findings in the summary of each target.
 _LISTED_OUTCOMES, _LISTED_FINDINGS = 4, 4

@@ -18,7 +18,7 @@ from fuzz.mutators import MUTATORS, File, Mutator
 from fuzz.shrinking import shrunk
 from fuzz.target import MODULES, kind_of, target_of
 from fuzz.target_tflite import TfliteTarget
-from support.data import MODELS
+from support.files.data import MODELS
 from support.sweeps import sweep
 from support.tiers import spread
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from support.mirror import sources
+from support.sources.mirror import sources
 
 from neurald.hal.decoding import converted, from_json, from_msgpack, json_decoder, msgpack_decoder
 

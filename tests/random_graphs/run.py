@@ -33,8 +33,8 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
 import numpy as np  # noqa: E402
-from support.case_pool import run_cases, serve  # noqa: E402
-from support.progress import Progress  # noqa: E402
+from support.long_runs.case_pool import run_cases, serve  # noqa: E402
+from support.long_runs.progress import Progress  # noqa: E402
 
 #: A graph that takes longer hangs.
 LIMIT_S = 300.0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from faults.attacks.cores import busy_cores, cores_of_attackers, end_idle_priority
-from support.processes import children
+from support.process.processes import children
 from support.waiting import wait_until
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from faults.plans.driver import KINDS, LIED_ROWS, counts_of
 from faults.plans.report import PlanReport
 from support.models.chains import chain, ramp
-from support.receipt_counts import branches
+from support.traces.receipt_counts import branches
 
 import neurald as nd
 from neurald.hal.errors import (

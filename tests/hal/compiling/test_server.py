@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from support.descriptors import no_descriptors
+from support.process.descriptors import no_descriptors
 
 from neurald.hal.compiling import server
 from neurald.hal.compiling.job import CompileProgress, CompileReply, receive_message, send_message

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from support.daemon.forking import in_child
-from support.threads import refuse_threads
+from support.process.threads import refuse_threads
 from support.waiting import wait_until
 
 from neurald.hal.errors import OpFailed, OutOfMemory, ResourceExhaustedTransient

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.daemon.open_files import open_files
-from support.resident import resident_bytes
+from support.process.resident import resident_bytes
 from support.sweeps import sweep
 from support.waiting import wait_until
 

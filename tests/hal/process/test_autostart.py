@@ -12,7 +12,7 @@ import pytest
 from support.daemon.forking import in_child
 from support.daemon.on_demand import OnDemand, on_demand, variables
 from support.daemon.processes import held_streams
-from support.descriptors import many_descriptors
+from support.process.descriptors import many_descriptors
 
 from neurald.hal.errors import BadData, UnavailableDevice
 from neurald.hal.process.autostart import (

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import threading
 
-from support.descriptors import many_descriptors
+from support.process.descriptors import many_descriptors
 
 from neurald.hal.process.parent import stop_with
 

@@ -13,8 +13,8 @@ import pytest
 from support.daemon.open_files import open_files
 from support.daemon.peer import ring_threads, session_of
 from support.daemon.ring_calls import Caller, blocking, stop_rings
-from support.interruption import interruptions
 from support.models.addition import AddingDevice
+from support.process.interruption import interruptions
 from support.waiting import wait_until
 
 from neurald.hal.device import ExecuteOptions

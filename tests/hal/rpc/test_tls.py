@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.certificates import issue, issue_at, make_authority, make_old_authority
+from support.daemon.certificates import issue, issue_at, make_authority, make_old_authority
 from support.models.addition import AddingDevice, addition, request
 from support.waiting import wait_until
 

@@ -4,7 +4,7 @@ import errno
 import threading
 
 import pytest
-from support.threads import refuse_threads
+from support.process.threads import refuse_threads
 
 from neurald.hal.errors import BadState, Error, OpFailed, OutOfMemory, ResourceExhaustedTransient
 from neurald.runtime.devices.driver_faults import convert_driver_faults

@@ -18,8 +18,8 @@ from support.errors import error_code
 from support.models.control_flow import ADD, BOOL, MUL, Graph, arithmetic, branching
 from support.models.plans import CONTROL_FLOW, assert_same_as_on_cpu, compiled, cpu, only
 from support.models.small import add_model, bound_execution
+from support.process.threads import refuse_threads
 from support.sweeps import sweep
-from support.threads import refuse_threads
 
 import neurald as nd
 from neurald._proto import device_pb2

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.certificates import issue, make_authority
+from support.daemon.certificates import issue, make_authority
 from support.daemon.link import Link
 from support.models.small import add_model
 from support.tiers import Tier, current_tier

@@ -14,8 +14,8 @@ from support.daemon.processes import daemon_process
 from support.daemon.traffic import Traffic
 from support.devices.fakes import FakePreparedModel
 from support.errors import error_code
-from support.interruption import interruptions
 from support.models.addition import AddingDevice
+from support.process.interruption import interruptions
 from support.waiting import wait_until
 
 import neurald as nd

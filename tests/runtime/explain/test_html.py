@@ -8,9 +8,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from support.browser import BrowserPage, address_of, open_browser
 from support.models.graphs import all_but, candidate, chain, model, only, random_graph
 from support.models.small import pooling
+from support.pages.browser import BrowserPage, address_of, open_browser
 
 from neurald.hal.device import KernelTime
 from neurald.hal.model.model import Model

@@ -4,7 +4,7 @@ import warnings
 from pathlib import Path
 
 import pytest
-from support.data import MODELS, NO_MODELS
+from support.files.data import MODELS, NO_MODELS
 from support.tflite.same import assert_same
 
 from neurald.litert import Interpreter, OpResolverType

@@ -23,8 +23,8 @@ from support.devices.caching import (
 )
 from support.devices.preparation import entries, flip, prepare
 from support.models.addition import addition
+from support.process.threads import refuse_threads
 from support.sweeps import sweep
-from support.threads import refuse_threads
 
 import neurald as nd
 from neurald.drivers.reference.device import ReferenceDevice

@@ -4,7 +4,7 @@ import time
 
 import pytest
 from support.models.small import add_model
-from support.threads import refuse_threads
+from support.process.threads import refuse_threads
 from support.waiting import wait_until
 
 import neurald as nd

@@ -14,7 +14,7 @@ import pytest
 from support.daemon.forking import in_child
 from support.inference import zoo
 from support.inference.serving import Serving
-from support.tracing import assert_valid
+from support.traces.tracing import assert_valid
 from support.waiting import wait_until
 
 import neurald as nd

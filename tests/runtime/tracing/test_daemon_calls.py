@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from msgspec.structs import astuple
 from support.daemon.processes import daemon_process, running_daemon
-from support.tracing import IMAGE, assert_valid, compiled, execution_on, names
+from support.traces.tracing import IMAGE, assert_valid, compiled, execution_on, names
 
 import neurald as nd
 from neurald.hal.execution.recorded_calls import MAX_CLOCK_ERROR_NS

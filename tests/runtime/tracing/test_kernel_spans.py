@@ -1,6 +1,6 @@
 """Traces show the kernels of steps."""
 
-from support.tracing import IMAGE, compiled, execution_of, names
+from support.traces.tracing import IMAGE, compiled, execution_of, names
 
 import neurald as nd
 from neurald.hal.device import COPY_IN, KernelTime

@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from support.daemon.processes import running_daemon
-from support.tracing import IMAGE, compiled, execution_of, names
+from support.traces.tracing import IMAGE, compiled, execution_of, names
 
 import neurald as nd
 from neurald.runtime.tracing.own_time import REPEATED, with_ends

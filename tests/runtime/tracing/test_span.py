@@ -4,7 +4,7 @@ import json
 import threading
 
 import pytest
-from support.tracing import IMAGE, compiled, execution_of, names
+from support.traces.tracing import IMAGE, compiled, execution_of, names
 
 import neurald as nd
 from neurald.runtime.tracing.perfetto import trace_document

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.models.small import add_model
-from support.tracing import IMAGE, compiled, execution_of, execution_on, names, shares
+from support.traces.tracing import IMAGE, compiled, execution_of, execution_on, names, shares
 
 import neurald as nd
 from neurald.hal.errors import BadData, BadState

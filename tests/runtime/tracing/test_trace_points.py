@@ -14,10 +14,10 @@ import pytest
 from support.daemon.processes import running_daemon
 from support.inference import zoo
 from support.inference.serving import Serving
-from support.line_clock import counted_lines
 from support.models.control_flow import below, counting, loop
 from support.models.plans import CONTROL_FLOW, all_but, cpu, only, program
-from support.tracing import assert_valid, shares
+from support.traces.line_clock import counted_lines
+from support.traces.tracing import assert_valid, shares
 
 import neurald as nd
 from neurald import litert

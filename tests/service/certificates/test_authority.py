@@ -13,7 +13,7 @@ import pytest
 x509 = pytest.importorskip("cryptography.x509", reason="certificates need neurald[tls]")
 
 from cryptography.x509.oid import ExtendedKeyUsageOID  # noqa: E402
-from support.certificates import make_authority  # noqa: E402
+from support.daemon.certificates import make_authority  # noqa: E402
 
 from neurald.hal.errors import BadData, BadState  # noqa: E402
 from neurald.hal.rpc.transport.certificate import Revocations  # noqa: E402

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.certificates import make_authority
+from support.daemon.certificates import make_authority
 from support.daemon.processes import python_path
 from support.inference import zoo
 from support.waiting import wait_until

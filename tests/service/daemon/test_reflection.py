@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from support.reflection import listed_and_described
+from support.daemon.reflection import listed_and_described
 
 from neurald.service.daemon.daemon import Daemon
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.certificates import issue, make_authority
+from support.daemon.certificates import issue, make_authority
 from support.daemon.managed import Managed
 from support.models.addition import addition, one_plus, request
-from support.ports import free_port
+from support.process.ports import free_port
 from support.waiting import wait_until
 
 from neurald.hal.device import ExecuteOptions, PrepareOptions

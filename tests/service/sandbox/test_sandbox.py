@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from support.daemon.processes import python_path, run_command
-from support.ports import free_port
+from support.process.ports import free_port
 from support.sweeps import sweep
 from support.waiting import wait_until
 

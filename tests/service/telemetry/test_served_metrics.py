@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from support.daemon.managed import Managed
 from support.models.addition import addition, request
-from support.ports import free_port
+from support.process.ports import free_port
 from support.waiting import wait_until
 
 from neurald.hal.device import ExecuteOptions, PrepareOptions

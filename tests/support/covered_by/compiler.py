@@ -1,4 +1,4 @@
-"""Tests of sources in `drivers/compiler/` that have no test file of their own; see `mirror.py`."""
+"""Tests of sources in `drivers/compiler/` without a test file of their own; see `mirror.py`."""
 
 from collections.abc import Mapping
 

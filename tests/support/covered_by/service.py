@@ -1,4 +1,4 @@
-"""Tests of sources in `service/` that have no test file of their own; see `mirror.py`."""
+"""Tests of sources in `service/` without a test file of their own; see `mirror.py`."""
 
 from collections.abc import Mapping
 

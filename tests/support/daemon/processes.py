@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from support.ports import free_port
+from support.process.ports import free_port
 
 _TESTS = Path(__file__).parents[2]
 _START_TIMEOUT_S = 60.0

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 from support.compiler.interpreted import InterpretedDevice
-from support.data import NO_VECTORS, VECTORS, record_files_by_name
+from support.files.data import NO_VECTORS, VECTORS, record_files_by_name
 from support.operations.variants import VARIANTS
 from support.tiers import one_in
 

@@ -9,7 +9,7 @@ import pytest
 from support.cpu.first_tier import prepared, results
 from support.models.control_flow import Graph, below
 from support.opencl.models import request_of
-from support.resident import resident_bytes
+from support.process.resident import resident_bytes
 from support.waiting import wait_until
 
 import neurald as nd

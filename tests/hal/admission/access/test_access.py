@@ -17,7 +17,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from support.daemon.peer import Peer
 from support.models.addition import AddingDevice
-from support.ports import free_port
+from support.process.ports import free_port
 from support.sweeps import sweep
 
 import neurald as nd

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from support.daemon.peer import Peer
 from support.models.addition import AddingDevice, addition
-from support.threads import refuse_threads
+from support.process.threads import refuse_threads
 from support.waiting import wait_until
 
 from neurald._proto import device_pb2

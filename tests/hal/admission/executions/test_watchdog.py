@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.models.addition import AddingDevice, addition, request
-from support.threads import refuse_threads
+from support.process.threads import refuse_threads
 from support.waiting import wait_until
 
 from neurald.hal.accounting.limits import Limits

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import pytest
-from support.data import ROOT
+from support.files.data import ROOT
 
 from neurald.hal.process.threads import checked_thread
 from neurald.hal.process.threads.checked_thread import CheckedThread, CheckedTimer

@@ -2,7 +2,7 @@
 
 import pytest
 from support.daemon.forking import in_child
-from support.interruption import interruptions
+from support.process.interruption import interruptions
 
 from neurald.hal.process.threads.exclusive_use import ExclusiveUse
 

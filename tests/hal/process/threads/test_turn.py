@@ -4,7 +4,7 @@ import threading
 
 import pytest
 from support.daemon.forking import in_child
-from support.interruption import interruptions
+from support.process.interruption import interruptions
 
 from neurald.hal.errors import BadState
 from neurald.hal.process.threads.turn import Turn

@@ -21,8 +21,8 @@ from typing import Any
 import pytest
 from support.daemon.open_files import open_files
 from support.daemon.processes import python_path
-from support.interruption import interruptions
-from support.processes import has_pidfds_of_threads
+from support.process.interruption import interruptions
+from support.process.processes import has_pidfds_of_threads
 from support.waiting import wait_until
 
 from neurald.hal.accounting.limits import Limits

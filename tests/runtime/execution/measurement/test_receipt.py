@@ -7,7 +7,7 @@ import pytest
 from support.devices.misbehaving import FailingDevice
 from support.devices.simulated import SimulatedDevice
 from support.models.small import add_model, branching_model
-from support.receipt_counts import counted
+from support.traces.receipt_counts import counted
 
 import neurald as nd
 from neurald.hal.errors import BadState, OpFailed

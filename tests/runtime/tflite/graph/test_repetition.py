@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.data import FRESH_MODELS, NO_FRESH_MODELS
+from support.files.data import FRESH_MODELS, NO_FRESH_MODELS
 from support.sweeps import sweep
 from support.tflite.builder import TfliteGraph, TfliteModel
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
-from support.processes import children
+from support.process.processes import children
 
 from neurald.hal.errors import UnavailableDevice
 from neurald.hal.model.operation_type import OperationType

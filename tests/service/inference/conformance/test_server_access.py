@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.certificates import issue, make_authority
+from support.daemon.certificates import issue, make_authority
 from support.daemon.processes import bare_environment, run_command
 from support.inference import zoo
 from support.inference.serving import Serving

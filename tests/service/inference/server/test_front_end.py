@@ -15,7 +15,7 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
-from support.certificates import issue, make_authority
+from support.daemon.certificates import issue, make_authority
 from support.inference import zoo
 from support.inference.serving import Serving, is_gone
 from support.waiting import wait_until

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 from support.daemon.processes import is_alive
-from support.processes import has_pidfds_of_threads
+from support.process.processes import has_pidfds_of_threads
 
 from neurald.service.daemon.notifications import THREADS
 from neurald.service.manager.supervision.driver_process import DriverProcess

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.daemon.reflection import listed_and_described
 from support.inference import zoo
 from support.inference.serving import Serving
-from support.reflection import listed_and_described
 
 SERVICES = {
     "grpc.health.v1.Health",

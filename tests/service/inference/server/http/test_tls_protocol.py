@@ -7,7 +7,7 @@ import ssl
 from typing import Any
 
 import pytest
-from support import certificates
+from support.daemon import certificates
 
 pytest.importorskip("uvicorn", reason="the extra [serve] is not installed")
 

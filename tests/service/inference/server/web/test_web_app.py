@@ -13,10 +13,10 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from support.browser import open_browser
 from support.daemon.command_line import error_of, invoke, invoke_json
 from support.inference import zoo
 from support.inference.serving import Serving
+from support.pages.browser import open_browser
 from support.waiting import wait_until
 
 from neurald.service.console.process_usage import UsageMeter

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from support.cpu.compiled_share import tell_compiled
-from support.data import load_module
+from support.files.data import load_module
 
 import neurald as nd
 

@@ -1,9 +1,9 @@
 """Records the order in which threads take locks, and reports orders that contradict each other.
 
-`PYTHONPATH=src:tests python -m pytest -p support.lock_order TESTS` prints, after the tests, each
-pair of locks of which one was taken while the other was held, by the places where they are made. It
-fails if pairs form a cycle: threads that take locks so may wait for each other for ever. Only locks
-of the process of the tests are recorded, so it is run without `-n`.
+`PYTHONPATH=src:tests python -m pytest -p support.process.lock_order TESTS` prints, after the tests,
+each pair of locks of which one was taken while the other was held, by the places where they are
+made. It fails if pairs form a cycle: threads that take locks so may wait for each other for ever.
+Only locks of the process of the tests are recorded, so it is run without `-n`.
 
 Locks that another thread releases than the one that took them are signals, and do not count. Nor
 do locks that nobody releases.
@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-_ROOT = Path(__file__).parent.parent.parent
+_ROOT = Path(__file__).parents[3]
 _PACKAGES = tuple(f"{_ROOT}/{name}/" for name in ("hal", "runtime", "drivers", "service"))
 _LINKS = f"{_ROOT}/src/neurald/"
 #: Make locks for others.
