@@ -1,6 +1,7 @@
 """An execution that a ring runs while its caller continues."""
 
 import contextlib
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -72,6 +73,10 @@ class RingExecution:
 
     def __init__(self, run: SubmittedRun) -> None:
         self._run: SubmittedRun | None = run
+        # Not __del__: where the garbage collector finds the execution in a cycle, it would also
+        # finalize the ring, whose socket and descriptors closed before the run could end.
+        self._abandon = weakref.finalize(self, run.start_soon, run.finish_unobserved)
+        self._abandon.atexit = False
         self._result: ExecutionResult | None = None
         self._error: Error | None = None
         self._turn = Turn()
@@ -104,6 +109,7 @@ class RingExecution:
         except Error as error:
             # Without its traceback, whose frames keep the memory of the call.
             self._error = without_frames(error)
+        self._abandon.detach()
         cancellation, self._run = self._run.options.cancellation, None
         if cancellation is not None:
             cancellation.forget(self._cancel)
@@ -115,8 +121,3 @@ class RingExecution:
         if self._result is None:
             raise self._error or OpFailed("the execution has ended without a result")
         return self._result
-
-    def __del__(self) -> None:
-        run = getattr(self, "_run", None)
-        if run is not None:
-            run.start_soon(run.finish_unobserved)

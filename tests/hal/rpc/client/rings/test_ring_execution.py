@@ -164,6 +164,30 @@ def test_an_execution_that_is_dropped_ends_nevertheless(prepared: RemotePrepared
         gc.enable()
 
 
+def test_an_execution_in_a_cycle_that_is_dropped_ends_nevertheless(
+    prepared: RemotePreparedModel, gate: Gate
+) -> None:
+    """The garbage collector finalizes all objects of a cycle, in an order that nobody knows."""
+    cancellation = Cancellation()  # has the ring make a descriptor, too
+
+    def start() -> Run:
+        run = Run(prepared, 4, ExecuteOptions(cancellation=cancellation))
+        assert not run.execution.wait(0.01)
+        run.execution.cycle = run.execution  # type: ignore[attr-defined]
+        execution, run.execution = run.execution, None  # type: ignore[assignment]
+        gate.started.acquire()
+        del execution
+        return run
+
+    run = start()
+    gc.collect()
+    gate.open.set()
+    wait_until(lambda: run.is_right)
+    again = Run(prepared, 5)
+    again.execution.result()
+    assert again.is_right
+
+
 @pytest.mark.parametrize("has_threads", [True, False])
 def test_the_finalizer_of_an_execution_starts_no_thread(
     prepared: RemotePreparedModel, gate: Gate, monkeypatch: pytest.MonkeyPatch, has_threads: bool
