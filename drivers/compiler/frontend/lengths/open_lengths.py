@@ -89,6 +89,11 @@ _REDUCTIONS: Mapping[OperationType, Callable[[Any, Any], Any]] = {
     _T.TFLITE_REDUCE_MAX: lambda one, other: _larger(one, other),
     _T.TFLITE_REDUCE_MIN: lambda one, other: _smaller(one, other),
 }
+#: Operations that combine the elements of segments, and the result for a segment without any.
+_SEGMENTS: Mapping[OperationType, tuple[Callable[[Any, Any], Any], int]] = {
+    _T.TFLITE_UNSORTED_SEGMENT_SUM: (operator.add, 0),
+    _T.TFLITE_UNSORTED_SEGMENT_PROD: (operator.mul, 1),
+}
 #: Largest result: such arrays are shapes, and their parts.
 _MAX_ELEMENTS = 64
 
@@ -142,6 +147,8 @@ def lengths_of(call: Call, value: Callable[[int], Array | None]) -> Sequence[Arr
         for axis in sorted(axes, reverse=True):
             lengths = combine.reduce(lengths, axis=axis, keepdims=keeps)
         results = (lengths,)
+    elif kind in _SEGMENTS and len(call.shape("segments")) == 1 and extents.isdisjoint(_arguments(call)):
+        results = (_of_segments(call, *_SEGMENTS[kind]),)
     else:
         return None
     arrays = tuple(each if isinstance(each, np.ndarray) else as_objects(each) for each in results)
@@ -192,6 +199,16 @@ def _larger(one: Any, other: Any) -> Any:
     """Returns the larger of two numbers; None if that is data."""
     smaller = _smaller(one, other)
     return None if smaller is None else one + other - smaller
+
+
+def _of_segments(call: Call, combine: Callable[[Any, Any], Any], start: int) -> tuple[Any, ...]:
+    """Returns a number for each segment of a vector; negative numbers of segments are none."""
+    found: list[Any] = [start] * call.array("count").item()
+    numbers = call.array("segments").tolist()
+    for number, length in zip(numbers, call.array("input").tolist(), strict=True):
+        if number >= 0:
+            found[number] = combine(found[number], length)
+    return tuple(found)
 
 
 def _arguments(call: Call) -> list[int]:

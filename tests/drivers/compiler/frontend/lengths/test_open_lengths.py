@@ -128,6 +128,18 @@ def as_reduced(graph: TfliteGraph, _: int, shape: int) -> Sequence[int]:
     return found
 
 
+def as_segments(graph: TfliteGraph, value: int, shape: int) -> Sequence[int]:
+    """All elements in a row, as the converter of TensorFlow flattens what an einsum contracts."""
+    numbers, counts = graph.tensor((2,), "INT32"), graph.tensor((4,), "INT32")
+    graph.operator("PACK", [rows(graph, shape), constant(graph, 3)], [numbers], "PackOptions", ValuesCount=2)
+    found = [graph.tensor((9 * COLUMNS,), "FLOAT32", shape_signature=(-1,))]
+    product = scalar_vector(graph)
+    graph.operator("UNSORTED_SEGMENT_PROD", [shape, constant(graph, [0, 0]), constant(graph, 1)], [product])
+    graph.operator("RESHAPE", [value, product], [found[0]], "ReshapeOptions")
+    graph.operator("UNSORTED_SEGMENT_SUM", [numbers, constant(graph, [2, -1]), constant(graph, 4)], [counts])
+    return [*found, counts]
+
+
 def as_window(graph: TfliteGraph, value: int, shape: int) -> Sequence[int]:
     """The last rows, at most 16, and those that are left to 16 as padding."""
     count, before, first, begin = (
@@ -164,7 +176,7 @@ def filled(graph: TfliteGraph, length: int) -> int:
     return result
 
 
-@sweep("build", [as_moved, as_rounded, as_reduced, as_window])
+@sweep("build", [as_moved, as_rounded, as_reduced, as_segments, as_window])
 def test_shapes_of_results_follow_from_computed_lengths(build: Build) -> None:
     """They are known before an execution, and so is the memory that it needs."""
     file = TfliteModel()
@@ -224,7 +236,18 @@ def test_shapes_that_are_broadcast(
 
 @sweep(
     "build",
-    [as_output, as_several, as_limit, as_divisor, as_index, as_moved, as_rounded, as_reduced, as_window],
+    [
+        as_output,
+        as_several,
+        as_limit,
+        as_divisor,
+        as_index,
+        as_moved,
+        as_rounded,
+        as_reduced,
+        as_segments,
+        as_window,
+    ],
 )
 def test_lengths_are_numbers(build: Build, caplog: pytest.LogCaptureFixture) -> None:
     file = TfliteModel()
