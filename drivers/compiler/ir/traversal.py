@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from neurald.drivers.compiler.ir.expression import (
     Apply,
     Axis,
+    Constant,
     Expression,
     Linear,
     Load,
@@ -17,6 +18,7 @@ from neurald.drivers.compiler.ir.expression import (
     select,
     sum_of,
 )
+from neurald.drivers.compiler.ir.extents.extent import Extent, has_extents
 from neurald.drivers.compiler.ir.op import Op
 
 #: Returns the replacement of an expression, or None to keep it.
@@ -43,6 +45,15 @@ def walk(*roots: Expression) -> Iterator[Expression]:
                 stack += reversed(operands)
             else:
                 yield expression
+
+
+def has_own_extents(expression: Expression) -> bool:
+    """Returns True if an expression itself, not an operand of it, has a number not known yet."""
+    if isinstance(expression, Constant):
+        return isinstance(expression.value, Extent)
+    if isinstance(expression, Linear):
+        return has_extents((expression.constant, *(factor for _, factor in expression.terms)))
+    return False
 
 
 def depth(expressions: Iterable[Expression]) -> int:

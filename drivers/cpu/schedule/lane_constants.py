@@ -15,7 +15,6 @@ from neurald.drivers.compiler.analysis.interpreter import Array, evaluate_node
 from neurald.drivers.compiler.ir.expression import (
     AccumulatorRef,
     Axis,
-    Constant,
     Expression,
     Linear,
     Load,
@@ -26,7 +25,7 @@ from neurald.drivers.compiler.ir.extents.extent import Extent
 from neurald.drivers.compiler.ir.graph import Compute
 from neurald.drivers.compiler.ir.offsets import offset_of
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.compiler.ir.traversal import walk
+from neurald.drivers.compiler.ir.traversal import has_own_extents, walk
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.fusion.evaluation_cost import conjuncts
 
@@ -120,14 +119,9 @@ class LaneConstants:
     def _is_own(self, expression: Expression) -> bool:
         if isinstance(expression, Axis):
             return expression is self.along
-        if isinstance(expression, Constant):
-            return not isinstance(expression.value, Extent)
-        if isinstance(expression, Linear):
-            factors = (factor for _, factor in expression.terms)
-            return not any(isinstance(each, Extent) for each in (expression.constant, *factors))
         if isinstance(expression, Load):
             return expression.value.constant is not None and expression.value.size_bytes <= _MAX_TABLE_BYTES
-        return not isinstance(expression, AccumulatorRef | Reduce)
+        return not isinstance(expression, AccumulatorRef | Reduce) and not has_own_extents(expression)
 
     def of(self, expression: Expression) -> Array:
         """Returns the value of a known expression at each index."""

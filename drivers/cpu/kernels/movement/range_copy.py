@@ -12,12 +12,11 @@ from msgspec import Struct
 
 from neurald.drivers.compiler.analysis.interpreter import Array, evaluate_node
 from neurald.drivers.compiler.ir.expression import Apply, Constant, Expression, Load, index, load, select
-from neurald.drivers.compiler.ir.extents.extent import Extent
 from neurald.drivers.compiler.ir.graph import Compute, is_data_movement
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.compiler.ir.traversal import walk
+from neurald.drivers.compiler.ir.traversal import has_own_extents, walk
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import parameter_names, pointer_names
 from neurald.drivers.cpu.emit.instructions import Instructions
@@ -68,7 +67,7 @@ class _SourceNumbers:
         That includes lengths that are only known at run time.
         """
         if isinstance(body, Constant):
-            if isinstance(body.value, Extent):
+            if has_own_extents(body):
                 return None
             return load(self._index_value(self._fill(body)), (index(0),))
         if isinstance(body, Load):
@@ -89,7 +88,10 @@ class _SourceNumbers:
 
         Adds these constants to `tables`.
         """
-        values = {each.value for each in walk(*roots) if isinstance(each, Load)}
+        found = list(walk(*roots))
+        if any(map(has_own_extents, found)):
+            return False
+        values = {each.value for each in found if isinstance(each, Load)}
         self.tables.update((value, value.constant) for value in values if value.constant is not None)
         return all(value.constant is not None for value in values)
 

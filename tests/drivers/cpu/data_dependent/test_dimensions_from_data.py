@@ -9,6 +9,7 @@ from support.cpu.growing_lists import (
 )
 from support.models.control_flow import INT, Graph
 from support.sweeps import sweep
+from support.tflite.builder import TfliteModel
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
@@ -77,3 +78,46 @@ def test_several_axes_that_are_data_and_removed(
         (found,), (wanted,) = (each.run(source, given) for each in (compiled, reference))
         np.testing.assert_allclose(found, wanted, rtol=1e-5)
     assert not [each for each in caplog.records if each.levelno >= logging.WARNING]
+
+
+@sweep("mask", [0, 2])
+def test_elements_at_indexes_that_are_data(
+    mask: int, compiles_here: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Several axes are removed, of which some may have an ellipsis between them."""
+    file, shape = TfliteModel(), (4, 5, 6)
+    graph = file.subgraph()
+    source = graph.tensor(shape)
+    indexes = [graph.tensor((), "INT32", has_rank=True) for _ in range(2)]
+    zero, one = (graph.tensor((), "INT32", data=[each], has_rank=True) for each in (0, 1))
+    limits = []
+    for added in (zero, one):
+        given = []
+        for each in indexes:
+            given.append(graph.tensor((), "INT32", has_rank=True))
+            graph.operator("ADD", [each, added], [given[-1]], "AddOptions")
+        parts = [given[0], zero, given[1]] if mask else given
+        limits.append(graph.tensor((len(parts),), "INT32"))
+        graph.operator("PACK", parts, limits[-1:], "PackOptions", ValuesCount=len(parts), Axis=0)
+    steps = graph.tensor((2 + bool(mask),), "INT32", data=[1] * (2 + bool(mask)))
+    found = graph.tensor((shape[1 if mask else 2],), shape_signature=(-1,))
+    graph.operator(
+        "STRIDED_SLICE",
+        [source, *limits, steps],
+        [found],
+        "StridedSliceOptions",
+        BeginMask=0,
+        EndMask=0,
+        NewAxisMask=0,
+        EllipsisMask=mask,
+        ShrinkAxisMask=5 if mask else 3,
+    )
+    graph.inputs, graph.outputs = [source, *indexes], [found]
+    builder = nd.CompilationBuilder(nd.load_tflite(file.build()), [CpuDevice()])
+    builder.set_caching(None)
+    compilation, array = builder.finish(), np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    with caplog.at_level(logging.INFO, "neurald"):
+        for first, last in ((2, 3), (0, 0), (3, 1), (-1, -2)):
+            (result,) = compilation.run(array, np.array(first, np.int32), np.array(last, np.int32))
+            np.testing.assert_array_equal(result, array[first, :, last] if mask else array[first, last])
+    assert "runs on references" not in caplog.text

@@ -33,7 +33,7 @@ from neurald.hal.model.graph import Operand, Operation, Subgraph
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FusedActivation, Lifetime, OperandType
 from neurald.hal.operations.machinery.arguments import slice_range
-from neurald.hal.operations.machinery.call import Call
+from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.movement.concatenation import concatenation_axis
 from neurald.hal.records import replace
 
@@ -98,12 +98,22 @@ class CountedSlices:
         begins, ends, strides = (self._flat.sums_of(call.index(name)) for name in ("begin", "end", "strides"))
         if begins is None or ends is None or strides is None or begins.ndim != 1:
             raise ShapeChanges("a slice has a length that depends on data")
-        for mask in ("ellipsis_mask", "new_axis_mask", "offset"):
+        for mask in ("new_axis_mask", "offset"):
             if mask in call.binding.inputs and call.scalar(mask):
                 raise ShapeChanges(f"a slice with {mask} begins at an index that depends on data")
-        if not len(begins) == len(ends) == len(strides) <= len(shape):
+        if not len(begins) == len(ends) == len(strides):
             raise BadData("begin, end and strides of a slice have different lengths")
         masks = [int(call.scalar(name)) for name in ("begin_mask", "end_mask", "shrink_axis_mask")]
+        ellipsis = int(call.scalar("ellipsis_mask")) if "ellipsis_mask" in call.binding.inputs else 0
+        if ellipsis := ellipsis & (1 << len(begins)) - 1:
+            place, count = ellipsis.bit_length() - 1, max(0, len(shape) - len(begins) + 1)
+            begins, ends, strides = (_with_whole_axes(each, place, count) for each in (begins, ends, strides))
+            masks = [
+                _mask_with_axes(mask, place, count, is_set=is_set)
+                for mask, is_set in zip(masks, (True, True, False), strict=True)
+            ]
+        if len(begins) > len(shape):
+            raise BadData(f"a slice of {len(begins)} axes does not fit into {list(shape)}")
         firsts, lengths, kept = [], [], []
         for axis, whole in enumerate(shape):
             if axis >= len(begins):
@@ -134,8 +144,7 @@ class CountedSlices:
         )
         begin = self._vector(firsts, call, operation, graph, origin)
         if operation.type is OperationType.TFLITE_STRIDED_SLICE and begin not in self._flat.known:
-            removed = int(call.scalar("shrink_axis_mask"))
-            lengths_counted = [whole if removed >> axis & 1 else 0 for axis, whole in enumerate(shape)]
+            lengths_counted = [whole if masks[2] >> axis & 1 else 0 for axis, whole in enumerate(shape)]
             begin = self._counted_from_end(begin, lengths_counted, operation, graph, origin)
         self._operands.append(
             Operation(
@@ -344,6 +353,18 @@ class CountedSlices:
             Update(target=target, source=source, part=part, start=start, message=message, operation=position)
         )
         return target
+
+
+def _with_whole_axes(numbers: Array, place: int, count: int) -> Array:
+    """Returns numbers of a slice with as many of 1 in the place of that of an ellipsis."""
+    return np.concatenate([numbers[:place], as_objects((Sum(1),) * count), numbers[place + 1 :]])
+
+
+def _mask_with_axes(mask: int, place: int, count: int, *, is_set: bool) -> int:
+    """Returns a mask with a bit for each axis in the place of that of an ellipsis."""
+    low, high = mask & ((1 << place) - 1), mask >> (place + 1)
+    middle = (1 << count) - 1 if is_set else 0
+    return low | middle << place | high << (place + count)
 
 
 def _strided_axis(

@@ -7,6 +7,7 @@ from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate
 from neurald.drivers.compiler.ir.expression import Expression, index, load, select
+from neurald.drivers.compiler.ir.extents.scope import ExtentScope
 from neurald.drivers.compiler.ir.graph import Graph, inside
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.passes.fusion.fusion import fuse
@@ -116,3 +117,17 @@ def test_other_kernels_have_no_routine() -> None:
     for body in (transposed, computed, by_data):
         builder.graph.nodes.clear()
         assert _routine(finish(body), target) is None
+
+
+def test_positions_that_are_not_known_stay_open() -> None:
+    """Where a part of a value of known shape begins may be data."""
+    scope = ExtentScope([67])
+    (start,) = scope.symbols
+    builder = GraphBuilder()
+    source = builder.input(100, 64)
+    shifted = builder.compute((4, 64), lambda i, j: load(source, (i + start, j)))
+    assert _routine(builder.finish(shifted), DIFFERENT[0]) is None
+    builder.graph.nodes.clear()
+    guarded = builder.compute((4, 64), lambda i, j: load(source, (i, j), i < start, 0))
+    assert _routine(builder.finish(guarded), DIFFERENT[0]) is None
+    assert not scope.pins
