@@ -250,7 +250,7 @@ class _ChannelPeer:
             self._watch(descriptor)
             return b""
         if flags == FENCE and not size:
-            return self.session.add_fence(Fence.received(descriptor))
+            return self.session.fences.add(Fence.received(descriptor))
         if flags & ~CONSTANT:
             os.close(descriptor)
             raise BadData(f"a memory has the flags {flags:#x}, some of which are not known")

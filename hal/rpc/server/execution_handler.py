@@ -137,7 +137,7 @@ class ExecutionHandler:
         times_ns: list[int] | None = None,
     ) -> "_ValidRun":
         """Decodes and checks a request, so that it can run."""
-        registered = session.model(message.prepared_model)
+        registered = session.models.find(message.prepared_model)
         options = execute_options_from_wire(message.options, self._extensions)
         request = request_from_wire(message.request, pools)
         validate_request(registered.model, request)
@@ -163,12 +163,12 @@ class ExecutionHandler:
         self, session: Session, message: device_pb2.ExecuteFencedRequest
     ) -> device_pb2.ExecuteFencedReply:
         """Starts a valid request that runs once its fences have signalled."""
-        wait_for = [session.take_fence(token) for token in message.wait_for]
-        fence = session.take_fence(message.fence)
+        wait_for = [session.fences.take(token) for token in message.wait_for]
+        fence = session.fences.take(message.fence)
         if any(pool.WhichOneof("kind") == "results_bytes" for pool in message.request.pools):
             raise BadData("a fenced execution cannot return results; it writes to memory of its client")
         pools = [self._request_pool(session, pool, []) for pool in message.request.pools]
-        registered = session.model(message.prepared_model)
+        registered = session.models.find(message.prepared_model)
         options = execute_options_from_wire(message.options, self._extensions)
         request = request_from_wire(message.request, pools)
         validate_request(registered.model, request)
@@ -184,18 +184,18 @@ class ExecutionHandler:
                     result = run_on_private_copies(registered, request, options)
                 return with_queue_time(result, options, ticket)
 
-        handle = session.start_fenced(FencedRun(run, wait_for, fence, options, after_fences_s))
+        handle = session.fences.start_run(FencedRun(run, wait_for, fence, options, after_fences_s))
         return device_pb2.ExecuteFencedReply(execution=handle)
 
     def get_fenced_execution_info(
         self, session: Session, message: device_pb2.GetFencedExecutionInfoRequest
     ) -> device_pb2.GetFencedExecutionInfoReply:
         """Returns the outcome of a fenced execution, which can be asked for once."""
-        return outcome_to_wire(session.take_fenced(message.execution).outcome)
+        return outcome_to_wire(session.fences.take_run(message.execution).outcome)
 
     def profile(self, session: Session, message: device_pb2.ProfileRequest) -> device_pb2.ProfileReply:
         """Makes the device measure the kernels of a prepared model."""
-        registered = session.model(message.prepared_model)
+        registered = session.models.find(message.prepared_model)
         with (
             self._admission.execution(session, ExecuteOptions(), registered.priority),
             charging(registered.account),

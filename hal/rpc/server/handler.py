@@ -104,7 +104,7 @@ class DeviceHandler:
             DaemonStatus(
                 device=DeviceStatus.OFFLINE if is_offline else online,
                 sessions=len(sessions),
-                prepared_models=sum(session.prepared_models for session in sessions),
+                prepared_models=sum(len(session.models) for session in sessions),
                 memories=sum(len(session.memories) for session in sessions),
                 calls=calls,
                 access=access,
@@ -218,7 +218,7 @@ class DeviceHandler:
 
 
 def _requested_role(session: Session, message: device_pb2.BufferRole, *, is_output: bool) -> RequestedRole:
-    registered = session.model(message.prepared_model)
+    registered = session.models.find(message.prepared_model)
     return RequestedRole(
         model=registered.model,
         prepared_model=registered.prepared_model,

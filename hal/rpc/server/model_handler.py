@@ -106,7 +106,7 @@ class ModelHandler:
         ):
             model = self._model(session, message.model)
             options = prepare_options_from_wire(message.options, self._extensions)
-            session.require_space_for_model()
+            session.models.require_space()
             level = validate_model(model)
             crumb, wire = self._crumb(model, message.model)
             self._watch.guard.require_allowed(model)
@@ -130,14 +130,14 @@ class ModelHandler:
                 options = replace(options, cancellation=cancellation)
                 handle, record = self._add_prepared(session, model, wire, crumb, options)
             else:
-                handle = session.add_shared(claim.found, options.priority, cache_key)
-            claim.keep(session.model(handle), record)
+                handle = session.models.add_shared(claim.found, options.priority, cache_key)
+            claim.keep(session.models.find(handle), record)
         kept = None if record is None else cache_record_to_wire(record)
         return device_pb2.PrepareModelReply(
             prepared_model=handle,
             has_artifact=bool(cache_key),
             kept=kept,
-            improves_later=bool(cache_key) and session.model(handle).improved is not None,
+            improves_later=bool(cache_key) and session.models.find(handle).improved is not None,
         )
 
     def _add_prepared(
@@ -154,7 +154,7 @@ class ModelHandler:
         with charging(session.accounts.memory):
             prepared_model = self._executable(self._prepare(session, model, crumb, options))
         improved = _improvement(prepared_model)
-        handle = session.add_model(model, prepared_model, options.priority, cache_key, crumb, improved)
+        handle = session.models.add(model, prepared_model, options.priority, cache_key, crumb, improved)
         return handle, None if variants is None else variants.record
 
     def _prepare(
@@ -190,14 +190,14 @@ class ModelHandler:
         self, session: Session, message: device_pb2.GetImprovementRequest
     ) -> device_pb2.GetImprovementReply:
         """Tells whether a prepared model runs faster code than at first."""
-        improved = session.model(message.prepared_model).improved
+        improved = session.models.find(message.prepared_model).improved
         return device_pb2.GetImprovementReply(is_improved=improved is not None and improved.is_set())
 
     def get_artifact(
         self, session: Session, message: device_pb2.GetArtifactRequest
     ) -> device_pb2.GetArtifactReply:
         """Sends the sealed artifact of a prepared model, if a key was given and there is one."""
-        registered = session.model(message.prepared_model)
+        registered = session.models.find(message.prepared_model)
         with self._admission.track(), charging(registered.account):
             artifact = registered.prepared_model.artifact() if registered.cache_key else None
             if artifact is None:
@@ -230,7 +230,7 @@ class ModelHandler:
             data=tuple(self._artifact_memory(session, token) for token in message.artifact.data_cache),
             seal=message.artifact.seal,
         )
-        session.require_space_for_model()
+        session.models.require_space()
         with self._admission.admit(options), charging(session.accounts.memory):
             seal = check_seal(self._device, artifact, options.cache_key)
             crumb = self._watch.crumb_of_artifact(seal.pattern, options.cache_key)
@@ -239,7 +239,7 @@ class ModelHandler:
                 if claim.found is not None:
                     improved = claim.found.improved
                     cache_key = options.cache_key if improved else b""
-                    handle = session.add_shared(claim.found, options.priority, cache_key)
+                    handle = session.models.add_shared(claim.found, options.priority, cache_key)
                 else:
                     with (
                         phase("driver"),
@@ -251,10 +251,10 @@ class ModelHandler:
                     interface = seal.interface_model(self._extensions)
                     improved = _improvement(prepared_model)
                     cache_key = options.cache_key if improved else b""
-                    handle = session.add_model(
+                    handle = session.models.add(
                         interface, prepared_model, options.priority, cache_key, crumb, improved
                     )
-                claim.keep(session.model(handle), None)
+                claim.keep(session.models.find(handle), None)
         return device_pb2.PrepareModelReply(
             prepared_model=handle, has_artifact=improved is not None, improves_later=improved is not None
         )
@@ -263,12 +263,12 @@ class ModelHandler:
         self, session: Session, message: device_pb2.ReleasePreparedModelRequest
     ) -> device_pb2.ReleasePreparedModelReply:
         """Releases a prepared model."""
-        session.release_model(message.prepared_model)
+        session.models.release(message.prepared_model)
         return device_pb2.ReleasePreparedModelReply()
 
     def _model(self, session: Session, message: types_pb2.Model) -> Model:
         pools = [self._constant(session, token) for token in message.pools]
-        session.check_constants(sum(pool.size for pool in pools))
+        session.models.check_constants(sum(pool.size for pool in pools))
         return model_from_wire(message, pools, self._extensions)
 
     def _crumb(self, model: Model, message: types_pb2.Model) -> tuple[Crumb, bytes]:

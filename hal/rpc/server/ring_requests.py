@@ -83,7 +83,7 @@ class RingRequests:
             BadData: the request is not valid.
         """
         numbered = read_request(data, self._slot)
-        registered = self._session.model(numbered.handle)
+        registered = self._session.models.find(numbered.handle)
         validate_request(registered.model, numbered.request)
         self.requests[numbered.number] = ReceivedRequest(
             registered=weakref.ref(registered),

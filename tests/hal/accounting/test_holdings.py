@@ -104,13 +104,13 @@ def test_descriptors_of_a_user() -> None:
     for _ in range(10):
         fence = Fence()
         kept.append(fence)
-        opened[1].add_fence(fence)
+        opened[1].fences.add(fence)
     for session in opened:
         with pytest.raises(ResourceExhaustedTransient, match="user_descriptors"):
             receive(session, SharedMemory.create(10))
         with pytest.raises(ResourceExhaustedTransient, match="user_descriptors"):
-            session.add_fence(Fence())
-    sessions.open(1001).add_fence(Fence())
+            session.fences.add(Fence())
+    sessions.open(1001).fences.add(Fence())
     opened[1].close()
     kept.clear()
     del fence

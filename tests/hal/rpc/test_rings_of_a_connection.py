@@ -250,7 +250,7 @@ def test_a_released_model_leaves_its_ring(
     session = session_of(server)
     Caller().run(prepared, 1)
     Caller(2).run(other, 1)
-    registered = weakref.ref(session.model(other.handle))
+    registered = weakref.ref(session.models.find(other.handle))
     del other
     gc.collect()
     wait_until(lambda: registered() is None)

@@ -10,6 +10,8 @@ COVERED_BY: Mapping[str, str] = {
     "hal/admission/executions/usage.py": "tests/hal/admission/executions/test_admission_queue.py",
     "hal/admission/sessions/registered_model.py": "tests/hal/admission/sessions/test_session.py",
     "hal/admission/sessions/session_buffers.py": "tests/hal/rpc/client/test_buffer.py",
+    "hal/admission/sessions/session_fences.py": "tests/hal/accounting/test_holdings.py",
+    "hal/admission/sessions/session_models.py": "tests/hal/admission/sessions/test_session.py",
     "hal/admission/sessions/sessions.py": "tests/hal/admission/sessions/test_session.py",
     "hal/buffers/buffer_use.py": "tests/hal/buffers/test_tracked_buffer.py",
     "hal/buffers/coherent_memory.py": "tests/runtime/execution/binding/test_memory_of_several_devices.py",

@@ -24,7 +24,7 @@ def session() -> Session:
 
 
 def prepare(session: Session) -> int:
-    return session.add_model(MODEL, AddingDevice().prepare_model(MODEL, PrepareOptions()))
+    return session.models.add(MODEL, AddingDevice().prepare_model(MODEL, PrepareOptions()))
 
 
 def test_by_default_no_session_takes_all_the_memory() -> None:
@@ -33,17 +33,17 @@ def test_by_default_no_session_takes_all_the_memory() -> None:
 
 def test_prepared_models(session: Session) -> None:
     first, second = prepare(session), prepare(session)
-    assert session.model(first).model is MODEL
+    assert session.models.find(first).model is MODEL
     with pytest.raises(ResourceExhaustedTransient):
         prepare(session)
     with pytest.raises(ResourceExhaustedTransient):
-        session.require_space_for_model()
-    session.release_model(first)
+        session.models.require_space()
+    session.models.release(first)
     for handle in (first, 0, 99):
         with pytest.raises(BadData, match=f"prepared model {handle} "):
-            session.model(handle)
+            session.models.find(handle)
         with pytest.raises(BadData):
-            session.release_model(handle)
+            session.models.release(handle)
     assert prepare(session) not in (first, second)
 
 
@@ -52,11 +52,11 @@ def test_nothing_is_added_to_a_session_that_is_over(session: Session) -> None:
     handle = prepare(session)
     session.close()
     gc.collect()
-    assert (len(session.memories), session.prepared_models) == (0, 0)
+    assert (len(session.memories), len(session.models)) == (0, 0)
     with pytest.raises(DeadObject):
         session.memories.take(token)
     with pytest.raises(DeadObject):
-        session.model(handle)
+        session.models.find(handle)
     with pytest.raises(DeadObject):
         session.memories.add(SharedMemory.create(10))
     with pytest.raises(DeadObject):

@@ -185,7 +185,7 @@ def test_who_waits_can_give_up(server: DeviceServer, device: AddingDevice) -> No
         with pytest.raises(MissedDeadlineTransient):
             second.prepare_model(model, PrepareOptions(deadline_s=time.monotonic() + 1.0))
         shared = server.handler.models._shared
-        session = next(s for s in server.handler.sessions.all() if not s.prepared_models)
+        session = next(s for s in server.handler.sessions.all() if not len(s.models))
         cancellation = Cancellation()
         cancellation.cancel()
         key = next(iter(shared._being_prepared))
@@ -209,7 +209,11 @@ def test_artifacts(tmp_path: Path) -> None:
     assert artifact is not None
     restored = [each.prepare_model_from_cache(artifact, options) for each in clients[1:]]
     handler = server.handler
-    held = {id(session.model(handle).prepared_model) for session in handler.sessions.all() for handle in (1,)}
+    held = {
+        id(session.models.find(handle).prepared_model)
+        for session in handler.sessions.all()
+        for handle in (1,)
+    }
     assert len(held) == 1
     assert len(restored) == 3
     for each in clients:

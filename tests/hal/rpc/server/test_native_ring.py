@@ -193,9 +193,9 @@ def test_a_released_model_is_freed_at_once(server: DeviceServer, remote: RemoteD
     for value in range(5):
         caller.run(value)
     (session,) = server.handler.sessions.all()
-    (number,) = session._models._objects
-    freed = weakref.ref(session.model(number).prepared_model)
-    session.release_model(number)
+    (number,) = session.models._models._objects
+    freed = weakref.ref(session.models.find(number).prepared_model)
+    session.models.release(number)
     assert freed() is None, "native code that waits for the client does not keep it"
     with pytest.raises(BadData, match="prepared model"):
         caller.run(1)
@@ -237,8 +237,8 @@ def test_a_late_withdrawal_keeps_what_the_next_call_needs(
 
     ring._withdraw_call = stopped
     (session,) = server.handler.sessions.all()
-    (handle,) = session._models._objects
-    session.release_model(handle)
+    (handle,) = session.models._models._objects
+    session.models.release(handle)
     assert ring._withdraw_call is withdraw, "the model was released"
     assert ring._state_of(number).value == ARMED
     assert ring.may_run(number)

@@ -279,8 +279,8 @@ def test_what_waits_ends_with_its_client(
     elif gone == "session":
         server.handler.sessions.close(session)
     else:
-        (number,) = session._models._objects
-        session.release_model(number)
+        (number,) = session.models._models._objects
+        session.models.release(number)
         held.release()
         thread.join(60)
         assert thread.error is None, "it was under way"
