@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.daemon.peer import session_of
+from support.daemon.ring_calls import expect_cancelled, request_of_other_memory
 from support.daemon.traffic import Traffic
 from support.models.addition import AddingDevice, addition, request
 from support.waiting import wait_until
@@ -29,7 +30,7 @@ from neurald.hal.errors import (
     Unmappable,
 )
 from neurald.hal.execution.in_process import InProcessBurst
-from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
+from neurald.hal.memory.pool import Memory, SharedMemory
 from neurald.hal.model.request import Argument, Request
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.client.burst import RemoteBurst
@@ -39,7 +40,6 @@ from neurald.hal.rpc.client.rings import ring
 from neurald.hal.rpc.server.server import DeviceServer
 from neurald.hal.rpc.transport import ring_end
 from neurald.hal.rpc.transport.ring_packet import MAX_REQUESTS, MAX_SLOTS
-from neurald.hal.sync.cancellation import Cancellation
 
 NOW = PrepareOptions()
 RUN = ExecuteOptions()
@@ -351,24 +351,8 @@ def test_a_deadline_that_the_driver_does_not_keep(burst: RemoteBurst, device: Ad
 
 
 def test_cancelling(burst: RemoteBurst, device: AddingDevice) -> None:
-    shared, started = Shared(), threading.Event()
-
-    def on_execute(request: Request, options: ExecuteOptions) -> None:
-        started.set()
-        assert options.cancellation is not None
-        while not options.cancellation.is_cancelled:
-            time.sleep(0.001)
-        options.cancellation.require_not_cancelled("before an operation")
-
-    device.on_execute = on_execute
-    cancellation = Cancellation()
-    with ThreadPoolExecutor(1) as pool:
-        run = pool.submit(burst.execute, shared.request, ExecuteOptions(cancellation=cancellation))
-        assert started.wait(60)
-        cancellation.cancel()
-        with pytest.raises(Cancelled):
-            run.result(60)
-    device.on_execute = lambda *_: None
+    shared = Shared()
+    cancellation = expect_cancelled(device, lambda options: burst.execute(shared.request, options))
     assert burst.execute(shared.request, RUN).is_sufficient
     with pytest.raises(Cancelled):
         burst.execute(shared.request, ExecuteOptions(cancellation=cancellation))
@@ -526,15 +510,8 @@ def test_more_memory_than_a_session_may_have(tmp_path: Path, device: AddingDevic
 def test_memory_that_bursts_do_not_know_goes_by_a_call(
     remote: RemoteDevice, burst: RemoteBurst, traffic: Traffic
 ) -> None:
-    class Special(HostMemory):
-        pass
-
     result = np.zeros(3, np.float32)
-    wanted = Request(
-        inputs=(Argument(pool=0, length=12),),
-        outputs=(Argument(pool=1, length=12),),
-        pools=(Special(ONES), HostMemory(result)),
-    )
+    wanted = request_of_other_memory(result)
     messages = traffic.messages_sent
     assert burst.execute(wanted, RUN).is_sufficient
     assert result.tolist() == [2, 2, 2]

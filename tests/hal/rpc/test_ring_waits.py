@@ -3,7 +3,6 @@
 import contextlib
 import gc
 import sys
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 from support.daemon.open_files import open_files
 from support.daemon.peer import ring_threads, session_of
-from support.daemon.ring_calls import Caller, blocking, stop_rings
+from support.daemon.ring_calls import Caller, blocking, expect_cancelled, stop_rings
 from support.models.addition import AddingDevice
 from support.process.interruption import interruptions
 from support.waiting import wait_until
@@ -22,7 +21,6 @@ from neurald.hal.errors import (
     Cancelled,
     MissedDeadlineTransient,
 )
-from neurald.hal.model.request import Request
 from neurald.hal.process.threads.processors import Processors
 from neurald.hal.rpc.client.burst import RemoteBurst
 from neurald.hal.rpc.client.prepared_model import RemotePreparedModel
@@ -78,24 +76,7 @@ def test_a_deadline_that_the_driver_does_not_keep(
 
 
 def test_cancelling(prepared: RemotePreparedModel, device: AddingDevice) -> None:
-    started = threading.Event()
-
-    def on_execute(request: Request, options: ExecuteOptions) -> None:
-        started.set()
-        assert options.cancellation is not None
-        while not options.cancellation.is_cancelled:
-            time.sleep(0.001)
-        options.cancellation.require_not_cancelled("before an operation")
-
-    device.on_execute = on_execute
-    cancellation = Cancellation()
-    with ThreadPoolExecutor(1) as pool:
-        run = pool.submit(Caller().run, prepared, 1, ExecuteOptions(cancellation=cancellation))
-        assert started.wait(60)
-        cancellation.cancel()
-        with pytest.raises(Cancelled):
-            run.result(60)
-    device.on_execute = lambda *_: None
+    expect_cancelled(device, lambda options: Caller().run(prepared, 1, options))
     Caller().run(prepared, 2)
 
 

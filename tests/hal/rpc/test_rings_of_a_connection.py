@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from support.daemon.open_files import open_files
 from support.daemon.peer import ring_threads, session_of
-from support.daemon.ring_calls import Caller, blocking, stop_rings
+from support.daemon.ring_calls import Caller, blocking, request_of_other_memory, stop_rings
 from support.daemon.traffic import Traffic
 from support.models.addition import AddingDevice, addition
 from support.waiting import wait_until
@@ -20,7 +20,7 @@ from neurald.hal.errors import (
     DeadObject,
     ResourceExhaustedTransient,
 )
-from neurald.hal.memory.pool import HostMemory, SharedMemory
+from neurald.hal.memory.pool import SharedMemory
 from neurald.hal.model.request import Argument, Request
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.client.connection import Connection
@@ -141,15 +141,8 @@ def test_a_daemon_that_refuses_rings(tmp_path: Path, device: AddingDevice, traff
 def test_requests_that_rings_cannot_take_go_by_grpc(
     remote: RemoteDevice, prepared: RemotePreparedModel, traffic: Traffic
 ) -> None:
-    class Special(HostMemory):
-        pass
-
     result = np.zeros(3, np.float32)
-    wanted = Request(
-        inputs=(Argument(pool=0, length=12),),
-        outputs=(Argument(pool=1, length=12),),
-        pools=(Special(ONES), HostMemory(result)),
-    )
+    wanted = request_of_other_memory(result)
     messages = traffic.messages_sent
     assert prepared.execute(wanted, RUN).is_sufficient
     assert result.tolist() == [2, 2, 2]

@@ -1,7 +1,7 @@
 """Inputs for top-k kernels, and a comparison of the kernels with the interpreted graph."""
 
 import numpy as np
-from support.cpu.native import Array, compiled, run
+from support.cpu.native import Array, results
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate
 from neurald.drivers.compiler.ir.graph import Graph
@@ -40,16 +40,10 @@ def expect_places(graphs: list[Graph], arrays: list[Array], target: Target) -> N
         routine = routine_for(kernel, target)
         assert routine is not None
         routines.append(routine)
-    functions = compiled(routines, target)
-    for number, (graph, routine, array) in enumerate(zip(graphs, routines, arrays, strict=True)):
-        result, status = run(
-            routine,
-            {graph.inputs[0]: array},
-            target,
-            at_start=bool(number % 2),
-            splits=[routine.work_items // 2],
-            functions=functions,
-        )
-        assert not status
+    calls = [
+        (routine, {graph.inputs[0]: array})
+        for graph, routine, array in zip(graphs, routines, arrays, strict=True)
+    ]
+    for graph, routine, array, result in zip(graphs, routines, arrays, results(calls, target), strict=True):
         (expected,) = evaluate(graph, [array])
         np.testing.assert_array_equal(result.reshape(expected.shape), expected, err_msg=routine.label)

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from functools import partial
 
-import numpy as np
 from support.compiler.contractions import Case
 from support.compiler.graphs import GraphBuilder, random_array
-from support.cpu.native import RUNNABLE, compiled, run
+from support.cpu.native import RUNNABLE, results
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate
 from neurald.drivers.compiler.ir.expression import Expression, apply, load, maximum
@@ -28,13 +27,9 @@ def check(cases: Sequence[Case], target: Target) -> list[Routine]:
         routine = routine_for(case.kernel, target)
         assert routine is not None, case.label
         routines.append(routine)
-    functions = compiled(routines, target)
-    for number, (case, routine) in enumerate(zip(cases, routines, strict=True)):
-        splits = sorted(np.random.default_rng(number).integers(0, routine.work_items + 1, 2).tolist())
-        result, status = run(
-            routine, case.arrays, target, at_start=bool(number % 2), splits=splits, functions=functions
-        )
-        assert not status
+    calls = [(routine, case.arrays) for case, routine in zip(cases, routines, strict=True)]
+    found = results(calls, target, has_random_splits=True)
+    for case, routine, result in zip(cases, routines, found, strict=True):
         case.assert_equal(result, f"{target.name}, {routine.label}")
     return routines
 

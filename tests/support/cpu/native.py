@@ -3,7 +3,7 @@
 import ctypes
 import itertools
 import mmap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -120,6 +120,31 @@ def run(
     for first, last in reversed(list(itertools.pairwise(bounds))):
         call(*(each.address for each in memory), scratch.address, ctypes.addressof(status), first, last)
     return memory[0].array(), status.value
+
+
+def results(
+    calls: Sequence[tuple[Routine, Mapping[Value, Array]]], target: Target, *, has_random_splits: bool = False
+) -> Iterator[Array]:
+    """Yields the outputs of routines that are compiled together; fails if one has a status.
+
+    The memory of one routine ends before an inaccessible page, and that of the next one begins
+    after one.
+
+    Args:
+        calls: the routines and the elements of their arguments; see `run`.
+        target: the target of their code.
+        has_random_splits: whether other calls begin at two random work items, not in the middle.
+    """
+    functions = compiled([routine for routine, _ in calls], target)
+    for number, (routine, inputs) in enumerate(calls):
+        splits: Sequence[int] = ()
+        if has_random_splits:
+            splits = sorted(np.random.default_rng(number).integers(0, routine.work_items + 1, 2).tolist())
+        result, status = run(
+            routine, inputs, target, at_start=bool(number % 2), splits=splits, functions=functions
+        )
+        assert not status, routine.label
+        yield result
 
 
 def _stored(value: Value, inputs: Mapping[Value, Array]) -> Array:

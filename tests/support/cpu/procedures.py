@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from support.compiler.graphs import GraphBuilder
-from support.cpu.native import RUNNABLE, compiled, run
+from support.cpu.native import RUNNABLE, results
 
 from neurald.drivers.compiler.analysis.interpreter import Array, evaluate
 from neurald.drivers.compiler.ir.algorithm import Algorithm
@@ -42,16 +42,11 @@ def expect_same(
         routine = routine_for(kernel, target)
         assert routine is not None
         routines.append(routine)
-    functions = compiled(routines, target)
-    for number, ((graph, arrays), routine) in enumerate(zip(cases, routines, strict=True)):
-        result, status = run(
-            routine,
-            dict(zip(graph.inputs, arrays, strict=True)),
-            target,
-            at_start=bool(number % 2),
-            functions=functions,
-        )
-        assert not status
+    calls = [
+        (routine, dict(zip(graph.inputs, arrays, strict=True)))
+        for (graph, arrays), routine in zip(cases, routines, strict=True)
+    ]
+    for (graph, arrays), result in zip(cases, results(calls, target), strict=True):
         (expected,) = evaluate(graph, arrays)
         compare(result.reshape(expected.shape), expected)
     return routines

@@ -40,6 +40,16 @@ def test_how_a_front_end_has_ended_is_known(
     assert lines == ({ended} if end == "exit 3" else set())
 
 
+async def _run_until(process: int | None) -> None:
+    """Runs a front end until it reports this process."""
+    front_end = SupervisedFrontEnd(ServiceSettings())
+    await front_end.start()
+    async with asyncio.timeout(30):
+        while front_end.status().process != process:
+            await asyncio.sleep(0.01)
+    await front_end.stop()
+
+
 def test_a_front_end_that_reports_too_much_is_ended(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -47,15 +57,7 @@ def test_a_front_end_that_reports_too_much_is_ended(
     program = _PROGRAM + "printf '%05000d\\n' 7; exec sleep 60"
     monkeypatch.setattr(supervision, "own_program", lambda *_: ["/bin/sh", "-c", program])
 
-    async def check() -> None:
-        front_end = SupervisedFrontEnd(ServiceSettings())
-        await front_end.start()
-        async with asyncio.timeout(10):
-            while front_end.status().process is not None:
-                await asyncio.sleep(0.01)
-        await front_end.stop()
-
-    asyncio.run(check())
+    asyncio.run(_run_until(None))
     assert "the execution service reports more than 1000 bytes in one line; it is ended" in caplog.text
 
 
@@ -74,15 +76,7 @@ def test_a_failure_is_that_of_the_last_front_end(
     """
     monkeypatch.setattr(supervision, "own_program", lambda *_: ["/bin/sh", "-c", program])
 
-    async def check() -> None:
-        front_end = SupervisedFrontEnd(ServiceSettings())
-        await front_end.start()
-        async with asyncio.timeout(30):
-            while front_end.status().process != 4:
-                await asyncio.sleep(0.01)
-        await front_end.stop()
-
-    asyncio.run(check())
+    asyncio.run(_run_until(4))
     ended = [each.getMessage() for each in caplog.records if "ended with status" in each.getMessage()]
     assert ended == [
         "the execution service ended with status 1, and is started again",
@@ -112,15 +106,7 @@ def test_choices_of_clients_are_given_to_the_next_front_end(
     """
     monkeypatch.setattr(supervision, "own_program", lambda *_: ["/bin/sh", "-c", program])
 
-    async def check() -> None:
-        front_end = SupervisedFrontEnd(ServiceSettings())
-        await front_end.start()
-        async with asyncio.timeout(30):
-            while front_end.status().process != 3:
-                await asyncio.sleep(0.01)
-        await front_end.stop()
-
-    asyncio.run(check())
+    asyncio.run(_run_until(3))
     first, *others = [json.loads(line)["choices"] for line in given.read_text().splitlines()]
     assert not any(first.values())
     assert others == [choices, choices]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from support.compiler.attention import MASKS, Form, attention, attention_inputs
-from support.cpu.native import RUNNABLE, Array, compiled, run
+from support.cpu.native import RUNNABLE, Array, results
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate
 from neurald.drivers.compiler.ir.graph import Attention, Graph
@@ -39,28 +39,23 @@ def check(forms: list[Form], target: Target, arrays: list[list[Array]] | None = 
     graphs = [attention(form, seed) for seed, form in enumerate(forms)]
     fused = [merged(graph, target) for graph in graphs]
     routines = [routine_of(each, target) for each in fused]
-    functions = compiled(routines, target)
-    for number, (graph, routine) in enumerate(zip(graphs, routines, strict=True)):
-        given = attention_inputs(graph, number) if arrays is None else arrays[number]
+    inputs = (
+        [attention_inputs(graph, seed) for seed, graph in enumerate(graphs)] if arrays is None else arrays
+    )
+    calls = []
+    for graph, each, routine, given in zip(graphs, fused, routines, inputs, strict=True):
         known = dict(zip(graph.inputs, given, strict=True))
         known.update(
             (value, known[owner].reshape(value.shape))
-            for value, owner in fused[number].aliases.items()
+            for value, owner in each.aliases.items()
             if owner in known
         )
-        splits = sorted(np.random.default_rng(number).integers(0, routine.work_items + 1, 2).tolist())
-        result, status = run(
-            routine,
-            known,
-            target,
-            at_start=bool(number % 2),
-            splits=splits,
-            functions=functions,
-        )
-        assert not status
+        calls.append((routine, known))
+    found = results(calls, target, has_random_splits=True)
+    for form, graph, given, result in zip(forms, graphs, inputs, found, strict=True):
         (expected,) = evaluate(graph, given)
         np.testing.assert_allclose(
-            result, expected.reshape(result.shape), rtol=1e-4, atol=1e-5, err_msg=str(forms[number])
+            result, expected.reshape(result.shape), rtol=1e-4, atol=1e-5, err_msg=str(form)
         )
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from support.compiler.graphs import GraphBuilder, random_array
-from support.cpu.native import RUNNABLE, compiled, run
+from support.cpu.native import RUNNABLE, results, run
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate
@@ -44,16 +44,16 @@ def test_floats(target: Target) -> None:
     kernels = [fuse(graph).kernels[0] for graph in graphs]
     routines = [routine for kernel in kernels if (routine := routine_for(kernel, target)) is not None]
     assert all("terms at once" in routines[number].label for number in (0, 1, 4))
-    functions = compiled(routines, target)
-    for number, (graph, routine) in enumerate(zip(graphs, routines, strict=True)):
-        arrays = [random_array(np.random.default_rng(number), each.shape, each.type) for each in graph.inputs]
-        given = dict(zip(graph.inputs, arrays, strict=True))
-        splits = [routine.work_items // 2]
-        result, status = run(
-            routine, given, target, at_start=bool(number % 2), splits=splits, functions=functions
-        )
-        assert not status
-        (expected,) = evaluate(graph, arrays)
+    arrays = [
+        [random_array(np.random.default_rng(number), each.shape, each.type) for each in graph.inputs]
+        for number, graph in enumerate(graphs)
+    ]
+    calls = [
+        (routine, dict(zip(graph.inputs, given, strict=True)))
+        for graph, routine, given in zip(graphs, routines, arrays, strict=True)
+    ]
+    for graph, given, result in zip(graphs, arrays, results(calls, target), strict=True):
+        (expected,) = evaluate(graph, given)
         np.testing.assert_allclose(result.reshape(expected.shape), expected, rtol=2e-5, atol=2e-4)
 
 

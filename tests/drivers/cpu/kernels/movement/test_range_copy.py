@@ -2,7 +2,7 @@
 
 import numpy as np
 from support.compiler.graphs import GraphBuilder, random_array
-from support.cpu.native import DIFFERENT, compiled, run
+from support.cpu.native import DIFFERENT, results
 from support.sweeps import sweep
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate
@@ -66,20 +66,16 @@ def test_ranges(target: Target) -> None:
     routines = [routine for graph in graphs if (routine := _routine(graph, target)) is not None]
     assert len(routines) == len(graphs)
     assert routines[5].work_items > 1
-    functions = compiled(routines, target)
-    for number, (graph, routine) in enumerate(zip(graphs, routines, strict=True)):
-        arrays = [random_array(np.random.default_rng(number), each.shape, each.type) for each in graph.inputs]
-        given = dict(zip(graph.inputs, arrays, strict=True))
-        result, status = run(
-            routine,
-            given,
-            target,
-            at_start=bool(number % 2),
-            splits=[0, routine.work_items // 2],
-            functions=functions,
-        )
-        assert not status
-        (expected,) = evaluate(graph, arrays)
+    arrays = [
+        [random_array(np.random.default_rng(number), each.shape, each.type) for each in graph.inputs]
+        for number, graph in enumerate(graphs)
+    ]
+    calls = [
+        (routine, dict(zip(graph.inputs, given, strict=True)))
+        for graph, routine, given in zip(graphs, routines, arrays, strict=True)
+    ]
+    for graph, routine, given, result in zip(graphs, routines, arrays, results(calls, target), strict=True):
+        (expected,) = evaluate(graph, given)
         np.testing.assert_array_equal(result, expected, err_msg=routine.label)
 
 

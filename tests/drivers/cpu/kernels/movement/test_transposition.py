@@ -1,8 +1,10 @@
 """Transpositions give the graph's elements and stay inside their memory."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
-from support.cpu.native import DIFFERENT, compiled, run
+from support.cpu.native import DIFFERENT, results, run
 
 from neurald.drivers.compiler.ir.expression import Expression, axis, load
 from neurald.drivers.compiler.ir.kernel import Kernel
@@ -10,6 +12,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.kernels.movement import transposition
 from neurald.drivers.cpu.kernels.select import routine_for
+from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
 
 #: Shapes of sources and the order of their axes: whole and partial blocks, few and many blocks, and
@@ -47,6 +50,20 @@ def _index(axes: tuple[Expression, ...], order: tuple[int, ...]) -> tuple[Expres
     return tuple(axes[order.index(dimension)] for dimension in range(len(order)))
 
 
+def _expect_transposed(
+    found: Sequence[tuple[Routine, Value, tuple[int, ...]]], kind: Scalar, target: Target, first: int = 0
+) -> None:
+    """Asserts that routines transpose their sources from the row `first` on."""
+    sources = [
+        generator.integers(0, 2 if kind is Scalar.BOOL else 120, source.shape).astype(kind.dtype)
+        for _, source, _ in found
+    ]
+    calls = [(routine, {source: values}) for (routine, source, _), values in zip(found, sources, strict=True)]
+    for (routine, _, order), values, result in zip(found, sources, results(calls, target), strict=True):
+        expected = values[first:].transpose(order)
+        np.testing.assert_array_equal(result.reshape(expected.shape), expected, err_msg=routine.label)
+
+
 @pytest.mark.parametrize("kind", [each for each in Scalar if each is not Scalar.INDEX])
 def test_transpositions(kind: Scalar, target: Target) -> None:
     found = []
@@ -56,20 +73,7 @@ def test_transpositions(kind: Scalar, target: Target) -> None:
         if routine is not None:
             found.append((routine, source, order))
     assert len(found) >= 4
-    functions = compiled([routine for routine, _, _ in found], target)
-    for number, (routine, source, order) in enumerate(found):
-        values = generator.integers(0, 2 if kind is Scalar.BOOL else 120, source.shape).astype(kind.dtype)
-        result, status = run(
-            routine,
-            {source: values},
-            target,
-            at_start=bool(number % 2),
-            splits=[routine.work_items // 2],
-            functions=functions,
-        )
-        assert not status
-        expected = values.transpose(order)
-        np.testing.assert_array_equal(result.reshape(expected.shape), expected, err_msg=routine.label)
+    _expect_transposed(found, kind, target)
 
 
 def test_a_part_of_the_source(target: Target) -> None:
@@ -130,20 +134,7 @@ def test_rows_shorter_than_a_block(kind: Scalar, first: int, target: Target) -> 
         if routine is not None:
             found.append((routine, source, order))
     assert len(found) >= 3
-    functions = compiled([routine for routine, _, _ in found], target)
-    for number, (routine, source, order) in enumerate(found):
-        values = generator.integers(0, 2 if kind is Scalar.BOOL else 120, source.shape).astype(kind.dtype)
-        result, status = run(
-            routine,
-            {source: values},
-            target,
-            at_start=bool(number % 2),
-            splits=[routine.work_items // 2],
-            functions=functions,
-        )
-        assert not status
-        expected = values[first:].transpose(order)
-        np.testing.assert_array_equal(result.reshape(expected.shape), expected, err_msg=routine.label)
+    _expect_transposed(found, kind, target, first)
 
 
 @pytest.mark.parametrize(

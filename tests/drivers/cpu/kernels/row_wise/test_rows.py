@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from support.compiler.graphs import GraphBuilder
-from support.cpu.native import RUNNABLE, Array, compiled, run
+from support.cpu.native import RUNNABLE, Array, results, run
 
 from neurald.drivers.compiler.analysis.interpreter import evaluate
 from neurald.drivers.compiler.ir.expression import (
@@ -208,18 +208,12 @@ def test_rows(make: object, target: Target) -> None:
         assert routine is not None
         assert routine.label.startswith("rows of")
         routines.append(routine)
-    functions = compiled(routines, target)
-    for number, (graph, routine) in enumerate(zip(graphs, routines, strict=True)):
-        array = values(graph.inputs[0])
-        result, status = run(
-            routine,
-            {graph.inputs[0]: array},
-            target,
-            at_start=bool(number % 2),
-            splits=[routine.work_items // 2],
-            functions=functions,
-        )
-        assert not status
+    arrays = [values(graph.inputs[0]) for graph in graphs]
+    calls = [
+        (routine, {graph.inputs[0]: array})
+        for graph, routine, array in zip(graphs, routines, arrays, strict=True)
+    ]
+    for graph, array, result in zip(graphs, arrays, results(calls, target), strict=True):
         (expected,) = evaluate(graph, [array])
         np.testing.assert_allclose(result.reshape(expected.shape), expected, rtol=3e-6, atol=3e-6)
 
