@@ -12,9 +12,10 @@ from neurald.hal.errors import BadData, BadState
 from neurald.hal.process.environment import environment_variable
 from neurald.hal.process.files.runtime_directory import MACHINE_DIRECTORY, runtime_directory
 from neurald.hal.process.own_program import own_program
-from neurald.service.installation.precondition import end_other_manager, require_public
+from neurald.service.installation.precondition import require_public
 from neurald.service.installation.units import USER, Units
 from neurald.service.manager.settings.configuration import Configuration
+from neurald.service.manager.takeover import end_other_manager
 
 #: There is such a directory if and only if systemd is the first process of the machine.
 _RUNNING: Final = Path("/run/systemd/system")

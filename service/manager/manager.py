@@ -198,6 +198,7 @@ class Manager:
             directory=str(self._directory),
             drivers=tuple(driver.status() for driver in self._drivers.values()),
             service=None if self._service is None else self._service.status(),
+            is_of_application=self._exit_when_idle_s is not None,
         )
 
     def _report_unused(self) -> None:

@@ -178,9 +178,12 @@ class ManagerStatus(msgspec.Struct, frozen=True, kw_only=True):
         directory: the directory of its sockets.
         drivers: the drivers that it supervises.
         service: the execution service; None if there is none.
+        is_of_application: whether an application has started it, so that `neurald serve` may take
+            its place.
     """
 
     process: int
     directory: str
     drivers: tuple[DriverStatus, ...]
     service: ServiceStatus | None = None
+    is_of_application: bool = False

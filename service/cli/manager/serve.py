@@ -136,6 +136,7 @@ def serve(
     in a process of its own, to clients of Triton, KServe and others.
     """
     import asyncio
+    import contextlib
     import os
     import signal
     from functools import partial
@@ -151,6 +152,7 @@ def serve(
         parsed_metrics,
         parsed_trace,
     )
+    from neurald.service.manager.takeover import taking_over
 
     limits = list(service_limit or ())
     if http_max_input_size is not None:
@@ -196,7 +198,10 @@ def serve(
 
         service = SupervisedFrontEnd(settings)
 
+    taken_over = contextlib.ExitStack()
+
     def ready(directory: str) -> None:
+        taken_over.close()
         names = ", ".join(configuration.drivers) or "no drivers"
         notice(f"supervising {names} in {directory}")
 
@@ -215,4 +220,7 @@ def serve(
         async with MetricsEndpoint(metrics_address(metrics), lambda: exposition(described.metrics())):
             await manager.run(ready)
 
-    asyncio.run(run())
+    with taken_over:
+        if exit_when_idle is None and not system:
+            taken_over.enter_context(taking_over(notice))
+        asyncio.run(run())
