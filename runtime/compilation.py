@@ -392,7 +392,28 @@ class Compilation(Unpicklable):
         outputs, _ = self._executed(arrays, allows_endless_loops=True)
         return outputs
 
-    def _executed(self, arrays: Sequence[Any], **settings: bool) -> "tuple[list[Array], Execution]":
+    def run_stoppable(
+        self,
+        arrays: Sequence[Any],
+        begin: "Callable[[Execution], object]",
+        *,
+        wants_receipt: bool = False,
+    ) -> "tuple[list[Array], Execution]":
+        """Runs the model once like `run`, by an execution that can be stopped.
+
+        Only neurald itself calls this.
+
+        Args:
+            arrays: one for each input, as for `run`.
+            begin: is called with the execution before it computes.
+            wants_receipt: whether the execution keeps a receipt.
+
+        Returns:
+            The outputs, and the completed execution.
+        """
+        return self._executed(arrays, begin=begin, wants_receipt=wants_receipt)
+
+    def _executed(self, arrays: Sequence[Any], **settings: Any) -> "tuple[list[Array], Execution]":
         """Runs the model once by an execution with other settings; see `compute_arrays`."""
         from neurald.runtime.execution.array_computation import compute_arrays  # slow to import
 

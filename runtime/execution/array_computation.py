@@ -1,6 +1,6 @@
 """Computes the outputs for arrays by an execution, whose buffers grow until the outputs fit."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
@@ -24,6 +24,7 @@ def compute_arrays(
     *,
     wants_receipt: bool = False,
     allows_endless_loops: bool = False,
+    begin: Callable[[Execution], object] | None = None,
 ) -> tuple[list[Array], Execution]:
     """Computes the outputs.
 
@@ -33,6 +34,7 @@ def compute_arrays(
         shapes: the expected shapes of the outputs, as far as they are known.
         wants_receipt: whether the execution keeps a receipt.
         allows_endless_loops: see `ExecutionPreparation.allow_endless_loops`.
+        begin: is called with each execution before it computes; None for nothing.
 
     Returns:
         The outputs with their actual shapes, and the completed execution.
@@ -52,6 +54,8 @@ def compute_arrays(
             execution.set_input(position, array)
         for position, array in enumerate(outputs):
             execution.set_output(position, array)
+        if begin is not None:
+            begin(execution)
         try:
             execution.compute()
         except OutputInsufficientSize as error:

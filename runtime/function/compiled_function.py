@@ -2,11 +2,12 @@
 
 import asyncio
 import os
+import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, overload
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from neurald.runtime.execution.background.worker_pool import Lane
 from neurald.runtime.explain.explanation import Explanation
 from neurald.runtime.function.conversion import as_array, converted, dequantized, require_match
 from neurald.runtime.function.signature_table import SignatureTable
+from neurald.runtime.function.stoppable_call import StoppableCall
 from neurald.runtime.function.summary import summary, summary_html
 from neurald.runtime.function.tensor_info import TensorInfo, inputs_of, outputs_of
 from neurald.runtime.partitioning.overrides import Override
@@ -26,6 +28,10 @@ from neurald.runtime.plan.status import CompilationStatus
 if TYPE_CHECKING:
     # Most functions keep no receipts.
     from neurald.runtime.execution.measurement.receipt import ExecutionReceipt
+
+#: Calls that take less time end soon enough by themselves. An execution that can be stopped takes
+#: tens of microseconds more.
+_SHORT_S: Final = 5e-3
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Outputs: TypeAlias = list[Array] | dict[str, Array]
@@ -74,6 +80,8 @@ class CompiledFunction:
         self._outputs = outputs_of(compilation.model)
         self._positions = {info.name: position for position, info in enumerate(self._inputs)}
         self._lane = Lane()
+        #: Whether the latest call in another thread was too short to be worth stopping.
+        self._is_short = False
 
     # Calls.
 
@@ -103,16 +111,22 @@ class CompiledFunction:
         """
         return self._call(self.compilation, arrays, named)
 
-    def _call(self, compilation: Compilation, arrays: tuple[Any, ...], named: dict[str, Any]) -> Outputs:
+    def _call(
+        self,
+        compilation: Compilation,
+        arrays: tuple[Any, ...],
+        named: dict[str, Any],
+        call: StoppableCall | None = None,
+    ) -> Outputs:
         is_named = bool(named) or (len(arrays) == 1 and isinstance(arrays[0], Mapping))
         values = self._by_name(arrays, named) if is_named else arrays
         if self._converts:
             self._require_count(values)
             inputs = [converted(each, info) for each, info in zip(values, self._inputs, strict=True)]
-            computed = self._compute(compilation, inputs)
+            computed = self._compute(compilation, inputs, call)
             results = [dequantized(each, info) for each, info in zip(computed, self._outputs, strict=True)]
         else:
-            results = self._compute(compilation, [as_array(each) for each in values])
+            results = self._compute(compilation, [as_array(each) for each in values], call)
         if is_named:
             return {info.name: array for info, array in zip(self._outputs, results, strict=True)}
         return results
@@ -135,8 +149,12 @@ class CompiledFunction:
         are = "its input is" if len(self._inputs) == 1 else "its inputs are"
         return f"{are} {', '.join(repr(info.name) for info in self._inputs)}"
 
-    def _compute(self, compilation: Compilation, inputs: Sequence[Any]) -> list[Array]:
+    def _compute(
+        self, compilation: Compilation, inputs: Sequence[Any], call: StoppableCall | None
+    ) -> list[Array]:
         try:
+            if call is not None:
+                return self._compute_stoppable(compilation, inputs, call)
             if not self._keeps_receipts:
                 return compilation.run(*inputs)
             outputs, self._last_receipt = compilation.run_with_receipt(*inputs)
@@ -146,6 +164,24 @@ class CompiledFunction:
             for value, info in zip(inputs, self._inputs, strict=True):
                 require_match(value, info, error)
             raise
+        return outputs
+
+    def _compute_stoppable(
+        self, compilation: Compilation, inputs: Sequence[Any], call: StoppableCall
+    ) -> list[Array]:
+        begun = time.perf_counter()
+        if self._is_short and not self._keeps_receipts:
+            outputs = compilation.run(*inputs)
+        else:
+            try:
+                outputs, execution = compilation.run_stoppable(
+                    inputs, call.begin, wants_receipt=self._keeps_receipts
+                )
+            finally:
+                call.end()
+            if self._keeps_receipts:
+                self._last_receipt = execution.receipt
+        self._is_short = time.perf_counter() - begun < _SHORT_S
         return outputs
 
     def _require_count(self, arrays: Sequence[Any]) -> None:
@@ -166,7 +202,8 @@ class CompiledFunction:
     def submit(self, *arrays: Any, **named: Any) -> "Future[Any]":
         """Begins a call in another thread, and returns its future. Arguments are as for a call.
 
-        The call ends also if the function is closed meanwhile.
+        The call ends also if the function is closed meanwhile. `cancel` of the future also stops a
+        call that runs, which then ends with `Cancelled`, unless calls take a few milliseconds.
 
         Args:
             arrays, named: the inputs, as for a call.
@@ -174,7 +211,8 @@ class CompiledFunction:
         Raises:
             BadState: the function is closed. Other errors are those of the future.
         """
-        return self._lane.submit(partial(self._call, self.compilation, arrays, named))
+        call = StoppableCall()
+        return self._lane.submit(partial(self._call, self.compilation, arrays, named, call), call)
 
     @overload
     async def run_async(self, named: Mapping[str, Any], /) -> dict[str, Array]: ...
@@ -187,6 +225,8 @@ class CompiledFunction:
 
     async def run_async(self, *arrays: Any, **named: Any) -> Any:
         """Computes the outputs without blocking the event loop. Arguments are as for a call.
+
+        A coroutine that is cancelled, as by `asyncio.wait_for`, stops the call.
 
         Args:
             arrays, named: the inputs, as for a call.

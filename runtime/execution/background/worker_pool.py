@@ -37,17 +37,22 @@ class Lane:
         self._changed = threading.Lock()
         _lanes.add(self)
 
-    def submit(self, function: Callable[[], Any]) -> "Future[Any]":
+    def submit(self, function: Callable[[], Any], future: "Future[Any] | None" = None) -> "Future[Any]":
         """Runs a function as soon as fewer than `MAX_AT_ONCE` of this lane run.
 
         Args:
             function: what to run.
+            future: receives the result; None for a new one.
+
+        Returns:
+            The future of the result.
 
         Raises:
             BadState: the interpreter ends.
             ResourceExhaustedTransient: no thread can be started.
         """
-        future: Future[Any] = Future()
+        if future is None:
+            future = Future()
         with self._changed:
             self._waiting.append((future, function))
             if self._running == MAX_AT_ONCE:
