@@ -8,13 +8,17 @@
   between turns, which `loop_lengths` handles.
 """
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import itertools
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from neurald.drivers.compiler.frontend.control_flow.graph.flat_graph import (
     RESHAPES,
     SLICES,
     FlatGraph,
+    Region,
     ShapeChanges,
 )
 from neurald.drivers.compiler.frontend.control_flow.graph.length_symbols import LengthSymbols
@@ -22,7 +26,7 @@ from neurald.drivers.compiler.frontend.control_flow.graph.stored_operands import
 from neurald.drivers.compiler.frontend.control_flow.inlining.branches import require_bool
 from neurald.drivers.compiler.frontend.control_flow.inlining.loop_counters import changing_values
 from neurald.drivers.compiler.frontend.control_flow.inlining.loop_lengths import LoopLengths
-from neurald.drivers.compiler.frontend.control_flow.structured_model import Copy, LengthUpdate, WhileLoop
+from neurald.drivers.compiler.frontend.control_flow.structured_model import Copy, WhileLoop
 from neurald.hal.errors import BadData
 
 if TYPE_CHECKING:
@@ -31,6 +35,37 @@ if TYPE_CHECKING:
 
 #: Number of attempts to find the unchanged values of a loop before all count as changed.
 _MAX_ATTEMPTS = 3
+
+
+class _Values(Struct, frozen=True, kw_only=True):
+    """The values of a loop.
+
+    Attributes:
+        first: those before the loop; the ones that change have memory.
+        inside: those in the loop: variables for the ones that change, and the others themselves.
+        symbols: the symbols of lengths that change.
+    """
+
+    first: list[int]
+    inside: list[int]
+    symbols: Mapping[Hashable, Any]
+
+
+class _Regions(Struct, frozen=True, kw_only=True):
+    """The condition of a loop, whose result is `test`, and its body, which returns `results`."""
+
+    condition: Region
+    test: int
+    body: Region
+    results: list[int]
+
+    def changed(self, values: _Values) -> set[int]:
+        """Returns the numbers of the values that the body does not return unchanged."""
+        return {
+            n
+            for n, (before, after) in enumerate(zip(values.inside, self.results, strict=False))
+            if before != after
+        }
 
 
 class RepeatedLoops:
@@ -71,40 +106,17 @@ class RepeatedLoops:
         Raises:
             ShapeChanges: a shape changes from turn to turn, and `opens` is False.
         """
-        condition_graph, body_graph = graphs
-        inner = self._flat.model.referenced[body_graph]
+        inner = self._flat.model.referenced[graphs[1]]
         carried = len(inner.outputs)
         # Values that changed when the loop was last inlined change again: without this, the
         # attempts of nested loops would multiply.
         changing = self._changing.setdefault(graphs, changing_values(inner, (*RESHAPES, *SLICES)))
         lengths = self._loop_lengths.setdefault(graphs, LoopLengths(self._flat, self._symbols))
-        attempts = 0
-        while True:
+        for attempt in itertools.count(1):
             with self._flat.attempt() as undo:
-                attempts += 1
-                symbols = lengths.symbols()
-                # Lengths that do not change stay lengths in the loop, too.
-                first = [
-                    self._operands.stored(index) if n in changing else index for n, index in enumerate(inputs)
-                ]
-                values = [
-                    self._flat.loop_variable(index, lengths.shape(n, self._flat.shape(index), symbols))
-                    if n in changing
-                    else index
-                    for n, index in enumerate(first)
-                ]
-                copies: list[Copy | LengthUpdate] = [
-                    Copy(target=values[n], source=first[n]) for n in sorted(changing)
-                ]
+                values = self._values(inputs, changing, lengths)
                 try:
-                    with self._flat.region(repeats=True) as condition:
-                        (test,) = self._inliner.inline(condition_graph, values, origin)
-                    with self._flat.region(repeats=True) as body:
-                        returned = self._inliner.inline(body_graph, values, origin)
-                        results = [
-                            each if each == values[n] else self._operands.stored(each)
-                            for n, each in enumerate(returned)
-                        ]
+                    regions = self._regions(graphs, values.inside, origin)
                 except BadData:
                     # Values that are taken as constants need not be ones.
                     if len(changing) == carried:
@@ -112,37 +124,72 @@ class RepeatedLoops:
                     undo()
                     changing.update(range(carried))
                     continue
-                found = {n for n in range(carried) if results[n] != values[n]} - changing
+                found = regions.changed(values) - changing
                 if found:
                     undo()
-                    changing |= found if attempts < _MAX_ATTEMPTS else set(range(carried))
+                    changing |= found if attempt < _MAX_ATTEMPTS else set(range(carried))
                     continue
-                if lengths.open_more(changing, values, results):
+                if lengths.open_more(changing, values.inside, regions.results):
                     if not opens:
                         lengths.opened.clear()
                         raise ShapeChanges("a value of a loop changes its shape")
                     undo()
                     continue
                 break
-        require_bool(self._flat, test)
-        before = lengths.update(first, symbols)
-        if before.lengths:
-            copies = [before, *copies]
-        updates = tuple(
-            Copy(target=values[n], source=results[n]) for n in sorted(changing) if results[n] != values[n]
-        )
-        for n in changing:
-            self._flat.levels[values[n]] = len(self._flat.regions) - 1
+        require_bool(self._flat, regions.test)
+        self._append(values, regions, sorted(changing), lengths, origin)
+        return values.inside
+
+    def _values(self, inputs: Sequence[int], changing: Collection[int], lengths: LoopLengths) -> _Values:
+        """Adds variables for the values that change."""
+        symbols = lengths.symbols()
+        # Lengths that do not change stay lengths in the loop, too.
+        first = [self._operands.stored(index) if n in changing else index for n, index in enumerate(inputs)]
+        inside = [
+            self._flat.loop_variable(index, lengths.shape(n, self._flat.shape(index), symbols))
+            if n in changing
+            else index
+            for n, index in enumerate(first)
+        ]
+        return _Values(first=first, inside=inside, symbols=symbols)
+
+    def _regions(self, graphs: tuple[int, int], values: Sequence[int], origin: int) -> _Regions:
+        """Inlines condition and body.
+
+        Raises:
+            BadData: a value is no constant, as which it was taken.
+        """
+        condition_graph, body_graph = graphs
+        with self._flat.region(repeats=True) as condition:
+            (test,) = self._inliner.inline(condition_graph, values, origin)
+        with self._flat.region(repeats=True) as body:
+            returned = self._inliner.inline(body_graph, values, origin)
+            results = [
+                each if each == values[n] else self._operands.stored(each) for n, each in enumerate(returned)
+            ]
+        return _Regions(condition=condition, test=test, body=body, results=results)
+
+    def _append(
+        self, values: _Values, regions: _Regions, changing: Sequence[int], lengths: LoopLengths, origin: int
+    ) -> None:
+        """Appends the loop, and what sets its variables before, to the current region."""
         items = self._flat.regions[-1].items
-        items += copies
+        before = lengths.update(values.first, values.symbols)
+        if before.lengths:
+            items.append(before)
+        items += [Copy(target=values.inside[n], source=values.first[n]) for n in changing]
+        for n in changing:
+            self._flat.levels[values.inside[n]] = len(self._flat.regions) - 1
         items.append(
             WhileLoop(
-                condition=condition.finished(),
-                test=test,
-                body=body.finished(),
-                lengths=lengths.update(results, symbols),
-                updates=updates,
+                condition=regions.condition.finished(),
+                test=regions.test,
+                body=regions.body.finished(),
+                lengths=lengths.update(regions.results, values.symbols),
+                updates=tuple(
+                    Copy(target=values.inside[n], source=regions.results[n])
+                    for n in sorted(regions.changed(values))
+                ),
                 origin=origin,
             )
         )
-        return values
