@@ -14,7 +14,6 @@ from neurald.drivers.compiler.frontend.variants.kept_variants import (
     Shape,
 )
 from neurald.drivers.compiler.frontend.variants.open_dimensions import (
-    USUAL_LENGTH,
     known_shapes,
     open_positions,
     usual_examples,
@@ -52,10 +51,6 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 #: Number of times that a model is compiled for any lengths. Each covers a range of them.
 _MAX_OPEN_MODELS = 4
-
-
-def _lengths(shapes: Mapping[int, Shape], positions: set[tuple[int, int]]) -> list[int]:
-    return [shapes[index][position] for index, position in positions]
 
 
 class SpecializingModel(InProcessModel):
@@ -459,13 +454,6 @@ class SpecializingModel(InProcessModel):
                 self._opened.append((found, positions))
             finally:
                 pending.end(None)
-            if (
-                not is_known
-                and found.for_shapes(shapes) is None
-                and min(_lengths(known, positions)) < USUAL_LENGTH
-            ):
-                # Few lengths are that short.
-                return None
 
     def artifact(self) -> Artifact | None:
         """Returns None, because the input shapes are not known in advance."""
