@@ -1,5 +1,6 @@
 """A model compiled as a whole in which lengths change while it runs, such as a list that grows."""
 
+import ctypes
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -21,6 +22,7 @@ from neurald.hal.errors import Error, OpFailed
 from neurald.hal.execution.direct_calls import ArrayFunction, ShortExecution
 from neurald.hal.execution.reference_graph import Step
 from neurald.hal.execution.reusable import ReusableExecution
+from neurald.hal.lazy_numpy import np
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.graph import Operand
 from neurald.hal.model.model import Model
@@ -125,8 +127,17 @@ class GrowingModel(CpuPreparedModel):
         if self._is_refused:
             return self.references().create_reusable_execution(request)
         outputs, run, binding_of = _Outputs(self, request), self.native.run, self._binding_of
+        repeat = self.native.repeating_function(self._lengths)
+        arrays = [] if repeat is None else self._input_arrays(request)
 
         def execute(cancellation: Cancellation) -> ExecutionResult:
+            found = None if repeat is None else repeat(arrays, cancellation)
+            if found is not None:
+                result = outputs.result([each.shape for each in found])
+                if not result.is_sufficient:
+                    raise OpFailed("the outputs do not fit")
+                outputs.write(found)
+                return result
             results: list[ExecutionResult] = []
             try:
                 run(binding_of(request, outputs, results), None, cancellation)
@@ -137,6 +148,16 @@ class GrowingModel(CpuPreparedModel):
             return results[-1]
 
         return execute
+
+    def _input_arrays(self, request: Request) -> list[Array]:
+        """Returns the inputs of a request, which are not strings, in their memory."""
+        found = []
+        ports = zip(self.native.executable.inputs, self._input_shapes, self._input_sizes, strict=True)
+        for argument, (port, shape, size) in zip(request.inputs, ports, strict=True):
+            assert argument.pool is not None  # noqa: S101 - the caller has looked
+            view = request.pools[argument.pool].view(argument.offset, size)
+            found.append(np.ndarray(shape, port.operand.type.dtype, view))
+        return found
 
     def _binding_of(
         self, request: Request, outputs: "_Outputs", results: list[ExecutionResult]
@@ -221,7 +242,7 @@ class GrowingModel(CpuPreparedModel):
                 is_used = call.is_used()
             elif is_timed and repeat is not None and on_references is None:
                 try:
-                    results = repeat(*arrays)
+                    results = repeat(arrays, None)
                 except (Error, MemoryError):
                     # The execution of a request raises the error.
                     return None
@@ -299,6 +320,11 @@ class _Outputs:
         self.are_apart: Final = all(end <= start for (_, end), (start, _) in pairwise(ranges))
         self.addresses: Final = addresses[: len(request.outputs)]
         self._last: tuple[Sequence[tuple[int, ...]], ExecutionResult] | None = None
+
+    def write(self, arrays: Sequence[Array]) -> None:
+        """Copies outputs that fit to where they are wanted."""
+        for address, array in zip(self.addresses, arrays, strict=True):
+            ctypes.memmove(address, array.ctypes.data, array.nbytes)
 
     def result(self, shapes: Sequence[tuple[int, ...]]) -> ExecutionResult:
         """Returns the result for these shapes; the same object as long as they stay the same."""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from neurald.drivers.compiler.ir.string_references import is_string, stored_dtype
 from neurald.drivers.cpu.native.instances.argument_binding import ArgumentBinding
@@ -56,6 +56,9 @@ _MAX_KNOWN_LENGTHS: Final = 64
 #: several for each core: an execution that has waited takes a while to wake up, and finds nothing
 #: of its arena in the core's cache. The operating system divides the cores with less loss.
 _MAX_INSTANCES = 4 * len(os.sched_getaffinity(0))
+
+#: Repeats an execution of a step with changing lengths; see `NativeModel.repeating_function`.
+Repeat: TypeAlias = "Callable[[Sequence[Array], Cancellation | None], list[Array] | None]"
 
 
 class NativeModel:
@@ -342,10 +345,11 @@ class NativeModel:
         finally:
             self._instances.give_back(instance)
 
-    def repeating_function(self, lengths: Sequence[int]) -> ArrayFunction | None:
+    def repeating_function(self, lengths: Sequence[int]) -> "Repeat | None":
         """Returns a function that repeats executions on arrays of a step with changing lengths.
 
-        It returns None if `run_arrays` must execute instead, see `GrowingInstance.run_arrays`.
+        It returns None if `run` or `run_arrays` must execute instead, also if it was cancelled, see
+        `GrowingInstance.run_arrays`.
 
         Args:
             lengths: the lengths of the inputs, see `OpenExecutable.input_lengths`.
@@ -357,13 +361,13 @@ class NativeModel:
             return None
         take, give_back, cancellations = self._instances.take, self._instances.give_back, self._cancellations
 
-        def run(*arrays: Array) -> list[Array] | None:
-            instance = take()
+        def run(arrays: Sequence[Array], cancellation: Cancellation | None) -> list[Array] | None:
+            instance = take(None, cancellation)
             try:
                 if isinstance(instance, Instance):
                     return None
-                cancellations[instance] = instance.cancellation
-                return instance.run_arrays(arrays, lengths)
+                cancellations[instance] = cancellation = cancellation or instance.cancellation
+                return instance.run_arrays(arrays, lengths, cancellation)
             finally:
                 give_back(instance)
 

@@ -130,7 +130,7 @@ class GrowingInstance:
         self._is_finished = False
         #: Shapes and sizes in bytes of the outputs, by the lengths.
         self._known_outputs: dict[tuple[int, ...], tuple[list[tuple[int, ...]], list[int]]] = {}
-        #: Stops `run`.
+        #: Stops runs that the caller cannot cancel.
         self.cancellation: Final = Cancellation()
 
     def run(
@@ -181,16 +181,20 @@ class GrowingInstance:
         self._is_finished = True
         return None
 
-    def run_arrays(self, arrays: Sequence[Array], lengths: Sequence[int]) -> list[Array] | None:
-        """Runs the step on arrays, into new ones, until `cancellation` is set.
+    def run_arrays(
+        self, arrays: Sequence[Array], lengths: Sequence[int], cancellation: Cancellation
+    ) -> list[Array] | None:
+        """Runs the step on arrays, into new ones.
 
         Args:
             arrays: the inputs, which are not strings.
             lengths: see `GrowingBinding`.
+            cancellation: stops it.
 
         Returns:
             None if `run` must do that: it has not finished before, an array is not a contiguous one
-                of the input's type and shape, lengths exceed the capacities, or outputs are large.
+                of the input's type and shape, lengths exceed the capacities, outputs are large, or
+                it was cancelled.
 
         Raises:
             OpFailed, MissedDeadlineTransient: see `Instance.run`.
@@ -213,7 +217,7 @@ class GrowingInstance:
             call.prepare_inputs(lengths)
             self._is_prepared = True
         instance = self._instance
-        instance.prepare(self.cancellation)
+        instance.prepare(cancellation)
         results = call.run_arrays(*arrays)
         self._is_finished = results is not None
         if results is None:

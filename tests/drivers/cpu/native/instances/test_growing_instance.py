@@ -22,9 +22,11 @@ from neurald.drivers.cpu.data_dependent.growing_model import GrowingModel
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.cpu.native.instances.growing_call import GrowingCall
 from neurald.drivers.cpu.native.instances.growing_instance import GrowingInstance
-from neurald.hal.device import PrepareOptions
-from neurald.hal.errors import MissedDeadlineTransient
-from neurald.hal.sync.cancellation import Cancellation
+from neurald.hal.device import ExecuteOptions, PrepareOptions
+from neurald.hal.errors import Cancelled, MissedDeadlineTransient, OpFailed
+from neurald.hal.memory.pool import HostMemory
+from neurald.hal.model.request import Argument, Request
+from neurald.hal.sync.cancellation import NEVER_CANCELLED, Cancellation
 
 
 def test_threads_share_a_step_that_is_repeated_without_the_gil(
@@ -140,6 +142,37 @@ def test_requests_and_repeated_runs_share_memory(monkeypatch: pytest.MonkeyPatch
     assert sum(are_repeated) >= 4
 
 
+def test_reusable_executions_are_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their outputs may be where an input is, and have room for some lengths only."""
+    model = CpuDevice().prepare_model(over(pushed), PrepareOptions())
+    assert isinstance(model, GrowingModel)
+    are_repeated = repeated(monkeypatch)
+    memory, limit, counter = np.zeros((12, WIDTH), np.float32), turns(3), turns(0)
+    pools = tuple(HostMemory(each) for each in (memory, limit, counter))
+    inputs = [Argument(pool=0, length=rows().nbytes), Argument(pool=1, length=4)]
+    outputs = [Argument(pool=2, length=4), Argument(pool=0, length=memory.nbytes)]
+    request = Request(inputs=tuple(inputs), outputs=tuple(outputs), pools=pools)
+    model.execute(request, ExecuteOptions())
+    run = model.create_reusable_execution(request)
+    assert run is not None
+    for turn, count in enumerate((3, 3, 9, 2, 2, 0)):
+        memory[:2], limit[...] = rows() + turn, count
+        result = run(NEVER_CANCELLED)
+        assert result is not None
+        assert result.output_shapes[1].dimensions == (2 + count, WIDTH)
+        assert counter.tolist() == [count]
+        assert_pushed(memory[: 2 + count], rows() + turn, count)
+    assert are_repeated == [True] * 6
+    limit[...] = 11
+    with pytest.raises(OpFailed, match="do not fit"):
+        run(NEVER_CANCELLED)
+    cancelled = Cancellation()
+    cancelled.cancel()
+    limit[...] = 9
+    with pytest.raises(Cancelled):
+        run(cancelled)
+
+
 def test_a_repeated_run_that_is_stopped_changes_none_of_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     """The step is cancelled, has no time left, or the interpreter raises in the middle."""
     model = CpuDevice().prepare_model(over(pushed), PrepareOptions())
@@ -150,7 +183,7 @@ def test_a_repeated_run_that_is_stopped_changes_none_of_the_next(monkeypatch: py
     def check() -> None:
         _, wanted = model.native.run_arrays([rows(), turns(9)])
         for count in (9, 4):
-            found = repeat(rows(), turns(count))
+            found = repeat([rows(), turns(count)], None)
             assert found is not None
             np.testing.assert_array_equal(found[1], wanted[: 2 + count])
 
@@ -158,7 +191,7 @@ def test_a_repeated_run_that_is_stopped_changes_none_of_the_next(monkeypatch: py
     (instance,) = model.native._instances._idle
     assert isinstance(instance, GrowingInstance)
     instance.cancellation.cancel()
-    assert repeat(rows(), turns(9)) is None
+    assert repeat([rows(), turns(9)], None) is None
     instance.cancellation = Cancellation()  # type: ignore[misc]
     check()
     with pytest.raises(MissedDeadlineTransient):
@@ -176,7 +209,7 @@ def test_a_repeated_run_that_is_stopped_changes_none_of_the_next(monkeypatch: py
         with monkeypatch.context() as patch:
             patch.setattr(GrowingCall, "prepare_inputs", interrupted)
             with pytest.raises(KeyboardInterrupt):
-                repeat(rows(), turns(9))
+                repeat([rows(), turns(9)], None)
         check()
 
 
