@@ -116,7 +116,7 @@ def test_other_kernels_have_no_routine() -> None:
 
 
 def test_positions_that_are_not_known_stay_open() -> None:
-    """Where a part of a value of known shape begins may be data."""
+    """The place at which a part of a value of known shape begins may be data."""
     scope = ExtentScope([67])
     (start,) = scope.symbols
     builder = GraphBuilder()
