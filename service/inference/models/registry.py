@@ -14,8 +14,7 @@ import msgspec
 from neurald.hal.errors import Error
 from neurald.hal.wording import listed, printable
 from neurald.service.inference.models.model_choices import ModelChoices
-from neurald.service.inference.models.served_version import ServedVersion
-from neurald.service.inference.models.statistics.latencies import NOTHING_MEASURED, MeasuredLatencies
+from neurald.service.inference.models.served_version import ServedVersion, VersionOptions
 from neurald.service.inference.models.workers.worker_pool import WorkerPool
 from neurald.service.inference.protocol.errors import ServiceError, Status, status_of
 from neurald.service.inference.protocol.tensors import quoted
@@ -87,7 +86,7 @@ class _Source(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         state: the state of its files in the repository.
-        config_json: the config json that a client has given.
+        config_json: the configuration in JSON that a client has given.
         files: the files that a client has given, with their digests.
         given_bytes: their size.
     """
@@ -104,11 +103,9 @@ class Registry:
     Args:
         repository: where models are.
         workers: gives workers to models.
-        queue_size: how many requests of a model may wait.
-        load_s: how long loading a model may take.
+        options: what holds for the versions of all models.
         given_bytes: how large the files may be together that clients have sent.
         choices: the models that clients have loaded and unloaded.
-        measured: which distributions of latencies are measured.
 
     Attributes:
         is_starting: whether the models of the start are not loaded yet, so that clients should ask
@@ -119,20 +116,16 @@ class Registry:
         self,
         repository: Repository,
         workers: WorkerPool,
+        options: VersionOptions,
         *,
-        queue_size: int,
-        load_s: float,
         given_bytes: int,
         choices: ModelChoices,
-        measured: MeasuredLatencies = NOTHING_MEASURED,
     ) -> None:
         self.is_starting = False
         self._choices = choices
         self._repository = repository
         self._workers = workers
-        self._queue_size = queue_size
-        self._load_s = load_s
-        self._measured = measured
+        self._options = options
         self._given_bytes = given_bytes
         self._models: dict[str, dict[int, ServedVersion]] = {}
         self._sources: dict[str, _Source] = {}
@@ -504,18 +497,7 @@ class Registry:
         labels: Mapping[str, Sequence[str]],
         model: int,
     ) -> ServedVersion:
-        return ServedVersion(
-            name,
-            version,
-            config,
-            settings,
-            labels,
-            model,
-            self._workers,
-            queue_size=self._queue_size,
-            load_s=self._load_s,
-            measured=self._measured,
-        )
+        return ServedVersion(name, version, config, settings, labels, model, self._workers, self._options)
 
 
 def _origin(

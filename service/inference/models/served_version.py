@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
+import msgspec
+
 from neurald.hal.accounting.events import CountedEvent, note_event
 from neurald.hal.lanes.packets import RunAnswer
 from neurald.hal.process.rate_limited_logger import RateLimitedLogger
@@ -41,6 +43,20 @@ from neurald.service.manager.state import ModelStatus
 _DRAIN_S: Final = 30.0
 
 
+class VersionOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of a service for the versions of all models.
+
+    Attributes:
+        queue_size: how many requests of a version may wait, unless its configuration says.
+        load_s: how long loading one may take.
+        measured: which distributions of latencies are measured.
+    """
+
+    queue_size: int
+    load_s: float
+    measured: MeasuredLatencies = NOTHING_MEASURED
+
+
 class ServedVersion:
     """Serves one version of a model. Belongs to one event loop.
 
@@ -52,9 +68,7 @@ class ServedVersion:
         labels: the names of the classes of outputs, by output.
         model: descriptor of its file, which this object closes.
         workers: gives it workers.
-        queue_size: how many requests may wait, unless the configuration says.
-        load_s: how long loading may take.
-        measured: which distributions of latencies are measured.
+        options: what holds for all models.
 
     Attributes:
         config: complete once it is loaded.
@@ -72,19 +86,16 @@ class ServedVersion:
         labels: Mapping[str, Sequence[str]],
         model: int,
         workers: WorkerPool,
-        *,
-        queue_size: int,
-        load_s: float,
-        measured: MeasuredLatencies,
+        options: VersionOptions,
     ) -> None:
         self.name = name
         self.version = version
         self.config = config
         self.origin: object = None
         self.settings = settings
-        is_measured = measured != NOTHING_MEASURED
+        is_measured = options.measured != NOTHING_MEASURED
         self.statistics = Statistics(
-            latencies=Latencies(measured, settings.histogram_ms) if is_measured else None
+            latencies=Latencies(options.measured, settings.histogram_ms) if is_measured else None
         )
         self.arrivals = Arrivals()
         self._labels = labels
@@ -98,7 +109,7 @@ class ServedVersion:
             batch_rows=settings.max_batch_size if settings.batches else 1,
             preferred=settings.preferred_sizes,
             delay_s=settings.delay_s,
-            size=queue_size,
+            size=options.queue_size,
             priorities=settings.priorities,
         )
         #: None until it is loaded.
@@ -110,7 +121,7 @@ class ServedVersion:
                 settings.order,
                 model,
                 lanes=settings.lanes,
-                load_s=load_s,
+                load_s=options.load_s,
                 statistics=self.statistics,
                 output_bytes=lambda rows: self._known_interface().output_bytes(rows),
                 events=self._dispatcher.events,

@@ -27,6 +27,7 @@ from neurald.hal.rpc.transport.tls_files import TlsFiles
 from neurald.service.inference.models.model_choices import ModelChoices
 from neurald.service.inference.models.registry import Registry
 from neurald.service.inference.models.repository_polling import RepositoryPolling
+from neurald.service.inference.models.served_version import VersionOptions
 from neurald.service.inference.models.statistics.latencies import MeasuredLatencies
 from neurald.service.inference.models.workers.worker_pool import WorkerPool
 from neurald.service.inference.repository.folders import Repository
@@ -116,13 +117,15 @@ class FrontEnd:
             registry = Registry(
                 repository,
                 workers,
-                queue_size=settings.limits.queue,
-                load_s=settings.limits.load_s,
+                VersionOptions(
+                    queue_size=settings.limits.queue,
+                    load_s=settings.limits.load_s,
+                    measured=MeasuredLatencies(
+                        histogram=settings.metrics.histogram_latencies, quantiles=settings.metrics.quantiles
+                    ),
+                ),
                 given_bytes=settings.limits.total_bytes,
                 choices=models,
-                measured=MeasuredLatencies(
-                    histogram=settings.metrics.histogram_latencies, quantiles=settings.metrics.quantiles
-                ),
             )
             registry.is_starting = True
             shared = SharedMemoryRegions(settings.choices.regions) if settings.allow_client_shm else None

@@ -33,7 +33,7 @@ def checked_inputs(
     """Checks the inputs of a request, and returns them in the order of the model.
 
     Args:
-        given_inputs: the given inputs of the request.
+        given_inputs: the inputs of the request.
         inputs: the inputs of the model.
         model: its name, for errors.
         max_batch_size: zero if the first dimension is not that of a batch.

@@ -18,6 +18,7 @@ from tritonclient.grpc import InferenceServerClient
 
 from neurald.service.inference.models.model_choices import ModelChoices
 from neurald.service.inference.models.registry import Registry
+from neurald.service.inference.models.served_version import VersionOptions
 from neurald.service.inference.models.workers.worker_options import WorkerOptions
 from neurald.service.inference.models.workers.worker_pool import WorkerPool
 from neurald.service.inference.repository.folders import Repository
@@ -69,8 +70,7 @@ def test_of_calls_at_the_same_time_the_last_one_counts(
         models = Registry(
             Repository([tmp_path]),
             WorkerPool(WorkerOptions()),
-            queue_size=1,
-            load_s=1.0,
+            VersionOptions(queue_size=1, load_s=1.0),
             given_bytes=1,
             choices=choices,
         )

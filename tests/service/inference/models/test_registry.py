@@ -22,6 +22,7 @@ from neurald.hal.lanes import socket_end
 from neurald.service.inference.models import registry
 from neurald.service.inference.models.model_choices import ModelChoices
 from neurald.service.inference.models.registry import OUTDATED, Registry
+from neurald.service.inference.models.served_version import VersionOptions
 from neurald.service.inference.models.workers import worker_pool
 from neurald.service.inference.models.workers.worker_options import WorkerOptions
 from neurald.service.inference.models.workers.worker_pool import WorkerPool
@@ -461,8 +462,7 @@ def registry_of(*folders: Path, given_bytes: int = 1 << 20) -> Registry:
     return Registry(
         Repository(folders),
         workers,
-        queue_size=1,
-        load_s=1.0,
+        VersionOptions(queue_size=1, load_s=1.0),
         given_bytes=given_bytes,
         choices=ModelChoices({}),
     )

@@ -12,8 +12,7 @@ import pytest
 from support.inference import zoo
 
 from neurald.service.inference.models.runs import dispatcher
-from neurald.service.inference.models.served_version import ServedVersion
-from neurald.service.inference.models.statistics.latencies import NOTHING_MEASURED
+from neurald.service.inference.models.served_version import ServedVersion, VersionOptions
 from neurald.service.inference.models.workers.worker_options import WorkerOptions
 from neurald.service.inference.models.workers.worker_pool import WorkerPool
 from neurald.service.inference.protocol.errors import ServiceError, Status
@@ -45,9 +44,7 @@ async def serving(configuration: str, content: bytes | None = None) -> AsyncIter
     pool = WorkerPool(WorkerOptions(sandbox=SandboxMode.OFF))
     config: Any = parse_config("m", configuration)
     settings = settings_of("m", config)
-    version = ServedVersion(
-        "m", 1, config, settings, {}, file, pool, queue_size=8, load_s=60, measured=NOTHING_MEASURED
-    )
+    version = ServedVersion("m", 1, config, settings, {}, file, pool, VersionOptions(queue_size=8, load_s=60))
     try:
         await version.start()
         yield version

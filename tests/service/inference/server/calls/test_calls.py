@@ -9,6 +9,7 @@ from support.inference import zoo
 
 from neurald.service.inference.models.model_choices import ModelChoices
 from neurald.service.inference.models.registry import Registry
+from neurald.service.inference.models.served_version import VersionOptions
 from neurald.service.inference.models.workers.worker_options import WorkerOptions
 from neurald.service.inference.models.workers.worker_pool import WorkerPool
 from neurald.service.inference.protocol.errors import ServiceError
@@ -29,8 +30,7 @@ def test_the_log_says_why_a_client_could_not_load_a_model(
         models = Registry(
             Repository([tmp_path]),
             WorkerPool(WorkerOptions()),
-            queue_size=1,
-            load_s=1.0,
+            VersionOptions(queue_size=1, load_s=1.0),
             given_bytes=1,
             choices=ModelChoices({}),
         )
