@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.drivers.compiler.frontend.control_flow.graph.flat_graph import (
     CONCATENATIONS,
@@ -95,46 +96,11 @@ class CountedSlices:
         """Adds a slice of consecutive elements whose begin is not known, but whose length is."""
         source, output = call.index("input"), operation.outputs[0]
         shape = self._flat.shape(source)
-        begins, ends, strides = (self._flat.sums_of(call.index(name)) for name in ("begin", "end", "strides"))
-        if begins is None or ends is None or strides is None or begins.ndim != 1:
-            raise ShapeChanges("a slice has a length that depends on data")
-        for mask in ("new_axis_mask", "offset"):
-            if mask in call.binding.inputs and call.scalar(mask):
-                raise ShapeChanges(f"a slice with {mask} begins at an index that depends on data")
-        if not len(begins) == len(ends) == len(strides):
-            raise BadData("begin, end and strides of a slice have different lengths")
-        masks = [int(call.scalar(name)) for name in ("begin_mask", "end_mask", "shrink_axis_mask")]
-        ellipsis = int(call.scalar("ellipsis_mask")) if "ellipsis_mask" in call.binding.inputs else 0
-        if ellipsis := ellipsis & (1 << len(begins)) - 1:
-            place, count = ellipsis.bit_length() - 1, max(0, len(shape) - len(begins) + 1)
-            begins, ends, strides = (_with_whole_axes(each, place, count) for each in (begins, ends, strides))
-            masks = [
-                _mask_with_axes(mask, place, count, is_set=is_set)
-                for mask, is_set in zip(masks, (True, True, False), strict=True)
-            ]
-        if len(begins) > len(shape):
-            raise BadData(f"a slice of {len(begins)} axes does not fit into {list(shape)}")
-        firsts, lengths, kept = [], [], []
-        for axis, whole in enumerate(shape):
-            if axis >= len(begins):
-                firsts.append(Sum(0))
-                lengths.append(whole)
-                kept.append(whole)
-                continue
-            shrinks = bool(masks[2] >> axis & 1)
-            first, length = _strided_axis(
-                whole,
-                None if masks[0] >> axis & 1 else begins[axis],
-                None if masks[1] >> axis & 1 else ends[axis],
-                strides[axis],
-                shrinks=shrinks,
-            )
-            firsts.append(first)
-            lengths.append(length)
-            if not shrinks:
-                kept.append(length)
-        taken = tuple(lengths)
-        result = tuple(kept) or ((1,) if operation.type is OperationType.STRIDED_SLICE else ())
+        bounds = self._bounds(call, len(shape))
+        ranges = [bounds.range(axis, whole) for axis, whole in enumerate(shape)]
+        taken = tuple(length for _, length in ranges)
+        kept = tuple(length for axis, length in enumerate(taken) if not bounds.removes(axis))
+        result = kept or ((1,) if operation.type is OperationType.STRIDED_SLICE else ())
         whole_slice = (
             output
             if taken == result
@@ -142,10 +108,10 @@ class CountedSlices:
                 replace(self._flat.operands[output], lifetime=Lifetime.TEMPORARY_VARIABLE, dimensions=taken)
             )
         )
-        begin = self._vector(firsts, call, operation, graph, origin)
+        begin = self._vector([first for first, _ in ranges], call, operation, graph, origin)
         if operation.type is OperationType.TFLITE_STRIDED_SLICE and begin not in self._flat.known:
-            lengths_counted = [whole if masks[2] >> axis & 1 else 0 for axis, whole in enumerate(shape)]
-            begin = self._counted_from_end(begin, lengths_counted, operation, graph, origin)
+            counted = [whole if bounds.removes(axis) else 0 for axis, whole in enumerate(shape)]
+            begin = self._counted_from_end(begin, counted, operation, graph, origin)
         self._operands.append(
             Operation(
                 type=OperationType.TFLITE_SLICE,
@@ -170,6 +136,34 @@ class CountedSlices:
                 origin,
             )
         return None
+
+    def _bounds(self, call: Call, rank: int) -> "_Bounds":
+        """Returns the bounds of a strided slice of an operand of this rank.
+
+        Raises:
+            ShapeChanges: they depend on data otherwise than as sums of integers.
+            BadData: they are not valid.
+        """
+        begins, ends, strides = (self._flat.sums_of(call.index(name)) for name in ("begin", "end", "strides"))
+        if begins is None or ends is None or strides is None or begins.ndim != 1:
+            raise ShapeChanges("a slice has a length that depends on data")
+        for mask in ("new_axis_mask", "offset"):
+            if mask in call.binding.inputs and call.scalar(mask):
+                raise ShapeChanges(f"a slice with {mask} begins at an index that depends on data")
+        if not len(begins) == len(ends) == len(strides):
+            raise BadData("begin, end and strides of a slice have different lengths")
+        masks = [int(call.scalar(name)) for name in ("begin_mask", "end_mask", "shrink_axis_mask")]
+        ellipsis = int(call.scalar("ellipsis_mask")) if "ellipsis_mask" in call.binding.inputs else 0
+        if ellipsis := ellipsis & (1 << len(begins)) - 1:
+            place, count = ellipsis.bit_length() - 1, max(0, rank - len(begins) + 1)
+            begins, ends, strides = (_with_whole_axes(each, place, count) for each in (begins, ends, strides))
+            masks = [
+                _mask_with_axes(mask, place, count, is_set=is_set)
+                for mask, is_set in zip(masks, (True, True, False), strict=True)
+            ]
+        if len(begins) > rank:
+            raise BadData(f"a slice of {len(begins)} axes does not fit into {rank} dimensions")
+        return _Bounds(begins=begins, ends=ends, strides=strides, masks=(masks[0], masks[1], masks[2]))
 
     def _vector(
         self, sums: Sequence[Sum], call: Call, operation: Operation, graph: Subgraph, origin: int
@@ -353,6 +347,37 @@ class CountedSlices:
             Update(target=target, source=source, part=part, start=start, message=message, operation=position)
         )
         return target
+
+
+class _Bounds(Struct, frozen=True, kw_only=True):
+    """The bounds of a strided slice along its first axes; it takes all elements along the others.
+
+    Attributes:
+        begins, ends, strides: sums, for each axis.
+        masks: bits of the axes that begin at the first element, that end at the last one, and of
+            which a single element is taken, so that they are removed.
+    """
+
+    begins: Array
+    ends: Array
+    strides: Array
+    masks: tuple[int, int, int]
+
+    def removes(self, axis: int) -> bool:
+        """Returns True if an axis is removed."""
+        return axis < len(self.begins) and bool(self.masks[2] >> axis & 1)
+
+    def range(self, axis: int, whole: Any) -> tuple[Sum, Any]:
+        """Returns the first index and the number of elements along an axis of length `whole`."""
+        if axis >= len(self.begins):
+            return Sum(0), whole
+        return _strided_axis(
+            whole,
+            None if self.masks[0] >> axis & 1 else self.begins[axis],
+            None if self.masks[1] >> axis & 1 else self.ends[axis],
+            self.strides[axis],
+            shrinks=self.removes(axis),
+        )
 
 
 def _with_whole_axes(numbers: Array, place: int, count: int) -> Array:
