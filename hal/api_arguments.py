@@ -185,7 +185,13 @@ def dimensions(value: Iterable[int] | None, what: str) -> tuple[int, ...] | None
     Raises:
         WrongType: it is not a sequence of integers.
     """
-    return None if value is None else integers(value, what)
+    if value is None:
+        return None
+    found = items(value, what, "a sequence of integers")
+    for position, each in enumerate(found):
+        if each is None:  # as other libraries write it
+            raise WrongType(f"{what}: element {position} is None; 0 leaves a length open")
+    return integers(found, what)
 
 
 def shown(value: object) -> str:

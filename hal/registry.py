@@ -23,7 +23,7 @@ from neurald.hal.process.activation import OTHER_SOCKETS, is_served
 from neurald.hal.process.files.runtime_directory import machine_directory, machine_user, runtime_directory
 from neurald.hal.process.memory.gc_pause import paused_gc
 from neurald.hal.validation.device_rules import validate_name
-from neurald.hal.wording import described
+from neurald.hal.wording import described_with_place
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -78,7 +78,7 @@ def create_device(driver: str) -> Device:
     except Error:
         raise
     except DRIVER_FAULTS as error:
-        raise UnavailableDevice(f"driver {driver}: {described(error)}") from error
+        raise UnavailableDevice(f"driver {driver}: {described_with_place(error)}") from error
     # Properties are not evaluated, which may take long, unless an object only finds them so.
     lacking = [name for name in _MEMBERS if not (hasattr(type(device), name) or hasattr(device, name))]
     if lacking:

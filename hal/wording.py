@@ -1,10 +1,14 @@
 """Words of messages and explanations."""
 
+import os
 from collections.abc import Sequence
+from types import TracebackType
 from typing import Final
 
 #: How much is said of an error of code that is not neurald's own, in characters.
 MAX_DESCRIBED: Final = 4096
+#: Packages that call code of others.
+_CALLERS: Final = ("neurald", "importlib")
 
 
 def printable(text: str, *, keeps_lines: bool = False) -> str:
@@ -25,6 +29,24 @@ def described(error: BaseException) -> str:
     Its text may have any length, and making it may fail.
     """
     return f"{shortened(type(error).__name__)}: {text_of(error)}"
+
+
+def described_with_place(error: BaseException) -> str:
+    """Returns what `described` does, and the line that raised it in the code that neurald called.
+
+    Whoever writes a driver sees its errors only as texts.
+    """
+    place, root = "", ""
+    trace: TracebackType | None = error.__traceback__
+    while trace is not None:
+        package = str(trace.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
+        if not root and package not in _CALLERS:
+            root = package
+        if root and package == root:
+            file = os.path.basename(trace.tb_frame.f_code.co_filename)  # noqa: PTH119 - of text
+            place = f" ({printable(shortened(file))}, line {trace.tb_lineno})"
+        trace = trace.tb_next
+    return f"{described(error)}{place}"
 
 
 def text_of(error: BaseException) -> str:

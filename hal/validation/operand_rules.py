@@ -92,7 +92,9 @@ def validate_operand_type(operand: Operand, what: object, *, is_extended: bool =
         if len(dimensions) > MAX_RANK:
             raise BadData(f"{what}: rank {len(dimensions)}; at most {MAX_RANK} is allowed")
         if any(d < 0 or d > MAX_OPERAND_BYTES for d in dimensions):
-            raise BadData(f"{what}: dimensions {list(dimensions)}; they must be from 0 to 2^32 - 1")
+            raise BadData(
+                f"{what}: dimensions {list(dimensions)}; they must be from 0, which leaves a length open, to 2^32 - 1"
+            )
         if byte_size(kind, dimensions) > MAX_OPERAND_BYTES:
             raise BadData(f"{what}: {kind.name}{list(dimensions)} has more than 2^32 - 1 bytes")
     _validate_extension_data(operand, what)

@@ -13,7 +13,7 @@ from typing import TypeVar
 from neurald.hal.device import CacheFilesNeeded, Capabilities, Device, Performance, Timing
 from neurald.hal.errors import DRIVER_FAULTS, BadData, Error, OpFailed, OutOfMemory
 from neurald.hal.model.types import DeviceType, FeatureLevel
-from neurald.hal.wording import MAX_DESCRIBED, described, shortened, text_of
+from neurald.hal.wording import MAX_DESCRIBED, described_with_place, shortened, text_of
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +57,9 @@ class convert_driver_faults:  # noqa: N801 - reads as a function in `with conver
             _bound(lack)
             raise lack from None
         logger.debug("the driver of %s raised an exception", self._device, exc_info=error)
-        raise OpFailed(f"{self._device}: the driver has a fault: it raised {described(error)}") from None
+        raise OpFailed(
+            f"{self._device}: the driver has a fault: it raised {described_with_place(error)}"
+        ) from None
 
 
 def _bound(error: Error) -> None:

@@ -264,7 +264,7 @@ def insufficient(result: ExecutionResult) -> OutputInsufficientSize:
         if not s.sufficient
     ]
     return OutputInsufficientSize(
-        f"{', '.join(short)}; its buffer is too small",
+        f"{', '.join(short)}; its buffer is too small; compute again with a larger one",
         [shape.dimensions for shape in result.output_shapes],
     )
 

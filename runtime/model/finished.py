@@ -1,5 +1,7 @@
 """Checks that an argument of a call is a finished model."""
 
+import os
+
 from neurald.hal.api_arguments import shown
 from neurald.hal.errors import BadState, UnexpectedNull, WrongType
 from neurald.hal.model.model import Model
@@ -19,4 +21,5 @@ def finished_model(value: object) -> Model:
         return value
     if hasattr(value, "finish"):
         raise BadState(f"a {type(value).__name__} is not a finished model; its finish() returns one")
-    raise WrongType(f"the model is {shown(value)}; a Model is expected")
+    remedy = ", as neurald.load_tflite returns it" if isinstance(value, str | bytes | os.PathLike) else ""
+    raise WrongType(f"the model is {shown(value)}; a Model is expected{remedy}")

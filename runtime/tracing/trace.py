@@ -82,6 +82,8 @@ class Trace(Unpicklable):
         return f"<Trace {self.trace_id}: {counted(len(self._spans), 'span')}>"
 
     def __enter__(self) -> "Trace":
+        if self._path is not None:
+            _require_place(self._path)
         with _lock:
             if _under_way:
                 raise BadState("a trace is being taken already; there is one at a time in a process")
@@ -103,7 +105,7 @@ class Trace(Unpicklable):
                 self._write(self._path)
             if self._exporter is not None:
                 export(self._spans, self.trace_id, self._parent, self._exporter)
-        except (OSError, OpFailed) as failure:
+        except (BadState, OpFailed) as failure:
             if error is None:
                 raise
             # The error of the block matters more.
@@ -114,7 +116,10 @@ class Trace(Unpicklable):
             document = otlp_document(self._spans, self.trace_id)
         else:
             document = trace_document(self._spans, self.trace_id, self._recorder.dropped)
-        write_output(path, document)
+        try:
+            write_output(path, document)
+        except OSError as error:
+            raise _unwritable(path, error.strerror or str(error)) from None
 
     @property
     def spans(self) -> Sequence[Span]:
@@ -163,11 +168,24 @@ def trace(
 
     Raises:
         BadData: `trace_id` or `exporter` is something else, or OpenTelemetry is not installed.
-        BadState: when the block is entered while another trace is taken.
+        BadState: when the block is entered while another trace is taken, or the file has no folder;
+            when the block ends, and the file cannot be written, of which none is left then.
         OpFailed: when the block ends, and the exporter fails.
-        OSError: when the block ends, and the file cannot be written; none is left then.
     """
     return Trace(path, trace_id=trace_id, exporter=exporter)
+
+
+def _require_place(path: Path) -> None:
+    """Checks that there is a folder for a file, so that the trace of long work is not lost."""
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise _unwritable(path, f"there is no folder {folder}")
+    if path.is_dir():
+        raise _unwritable(path, "it is a folder; a file name is expected")
+
+
+def _unwritable(path: Path, reason: str) -> BadState:
+    return BadState(f"the trace {path}: {reason}")
 
 
 def _by_call(spans: Sequence[Span]) -> dict[int, list[Span]]:

@@ -85,6 +85,7 @@ def test_a_wait_of_no_seconds_is_a_limit() -> None:
         (time_limit, float("nan"), "must not be negative"),
         (dimensions, "23", "a sequence of integers is expected"),
         (dimensions, [2, "x"], "it: element 1 is 'x'; an integer is expected"),
+        (dimensions, [2, None], "it: element 1 is None; 0 leaves a length open"),
         (dimensions, 3, "a sequence of integers is expected"),
         (file_path, "a\0b", "is not a valid path"),
         (file_path, 3, "a path is expected"),
@@ -94,7 +95,7 @@ def test_wrong_values(check: Any, value: Any, message: str) -> None:
     with pytest.raises(BadData) as raised:
         check(value, "it")
     assert message in str(raised.value)
-    assert isinstance(raised.value, TypeError) == message.endswith(" is expected")
+    assert isinstance(raised.value, TypeError) == message.endswith((" is expected", " open"))
 
 
 def test_wrong_members_are_told_the_right_ones() -> None:

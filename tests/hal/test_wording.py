@@ -1,9 +1,14 @@
 """Tests of words of messages."""
 
+import importlib
+
+import pytest
+
 from neurald.hal.wording import (
     MAX_DESCRIBED,
     counted,
     described,
+    described_with_place,
     inputs_and_outputs,
     listed,
     milliseconds,
@@ -58,6 +63,27 @@ class Unspeakable(Exception):
 
     def __str__(self) -> str:
         raise RuntimeError("there is none")
+
+
+def test_the_place_of_an_error_is_that_in_the_code_that_neurald_called() -> None:
+    def fails() -> None:
+        raise ValueError("a mistake")
+
+    with pytest.raises(ValueError, match="mistake") as raised:
+        fails()
+    line = fails.__code__.co_firstlineno + 1
+    assert described_with_place(raised.value) == f"ValueError: a mistake (test_wording.py, line {line})"
+    assert described_with_place(ValueError("a mistake")) == "ValueError: a mistake"
+
+
+def test_the_place_of_an_error_is_not_in_a_library_that_the_code_called() -> None:
+    with pytest.raises(ModuleNotFoundError) as raised:
+        importlib.import_module("no_such_module")
+    assert "(test_wording.py, line " in described_with_place(raised.value)
+    with pytest.raises(ModuleNotFoundError) as raised:
+        importlib.import_module("no_such_module")
+    raised.value.__traceback__ = raised.value.__traceback__ and raised.value.__traceback__.tb_next
+    assert described_with_place(raised.value) == "ModuleNotFoundError: No module named 'no_such_module'"
 
 
 def test_errors_of_others_are_described_whatever_they_are() -> None:

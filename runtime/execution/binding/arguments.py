@@ -297,7 +297,8 @@ def _check_array(array: Array, operand: Operand, what: str) -> None:
         raise WrongType(f"{what} is {shown(array)}, not a NumPy array; bind numpy.asarray(value)")
     if array.dtype != operand.type.dtype:
         raise BadData(
-            f"{what} is an array of {array.dtype}; {operand.type.name} needs an array of {operand.type.dtype}"
+            f"{what} is an array of {array.dtype}; {operand.type.name} needs an array of {operand.type.dtype}, "
+            "which its method astype makes"
         )
     if not array.flags.c_contiguous:
         raise BadData(f"{what}: the array is not C-contiguous; bind a copy: numpy.ascontiguousarray(array)")

@@ -28,7 +28,10 @@ class GivenInputs:
         """
         types = self._types
         if len(arrays) != len(types):
-            raise BadData(f"{counted(len(arrays), 'input')} given; the model has {len(types)}")
+            names = ", ".join(repr(name) for name in self._model.input_names if name)
+            raise BadData(
+                f"{counted(len(arrays), 'input')} given; the model has {len(types)}{names and ': '}{names}"
+            )
         for position, array in enumerate(arrays):
             if array is None:
                 self._require_omissible(position)

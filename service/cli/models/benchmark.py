@@ -221,7 +221,7 @@ def benchmark(
             startup=member_of(nd.Startup, startup or nd.Startup.OPTIMIZED.value, "--startup"),
             burst=burst,
             percentiles=_percentiles(percentile),
-            profile=profile or profile_csv is not None,
+            profile=profile or slowest_first or profile_csv is not None,
             clients=_client_counts(clients) if clients is not None else (),
             reference=reference,
             require_full_delegation=require_full_delegation,

@@ -13,7 +13,10 @@ ProfileOption: TypeAlias = Annotated[
     typer.Option("--profile", help="Also time each kernel, and list the operations that it computes."),
 ]
 SlowestFirstOption: TypeAlias = Annotated[
-    bool, typer.Option("--slowest-first", help="List kernels by their times, not in their order.")
+    bool,
+    typer.Option(
+        "--slowest-first", help="List kernels by their times, not in their order; turns --profile on."
+    ),
 ]
 HistogramOption: TypeAlias = Annotated[
     bool, typer.Option("--histogram", help="Show the distribution of latencies.")

@@ -120,15 +120,23 @@ def test_errors_are_recorded() -> None:
     with nd.trace() as trace, pytest.raises(BadData):
         compilation.run()
     (failed,) = [span for span in trace.spans if span.name == "run"]
-    assert failed.details["error"].startswith("BadData: 0 inputs")
+    assert failed.details["error"] == "BadData: 0 inputs given; the model has 1: 'image'"
 
 
 def test_a_file_that_cannot_be_written_costs_no_spans() -> None:
-    with pytest.raises(OSError, match="cannot be written: No space left"), nd.trace("/dev/full") as trace:
+    with pytest.raises(nd.BadState, match="cannot be written: No space left"), nd.trace("/dev/full") as trace:
         nd.load_tflite(MODEL)
     assert names(trace.spans, "call") == {"load": 1}
     with nd.trace():
         pass  # another one can be taken
+
+
+def test_a_place_where_no_file_can_be_is_refused_before_the_work(tmp_path: Path) -> None:
+    for path, words in ((tmp_path / "none" / "trace.json", "there is no folder"), (tmp_path, "is a folder")):
+        with pytest.raises(nd.BadState, match=words), nd.trace(path):
+            pytest.fail("the block was entered")
+    with nd.trace():
+        pass
 
 
 def test_the_error_of_the_block_is_raised_though_the_file_cannot_be_written(
