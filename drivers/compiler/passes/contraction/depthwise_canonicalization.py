@@ -1,4 +1,9 @@
-"""Replaces convolutions with one input channel per group by depthwise convolutions."""
+"""Gives convolutions with one input channel per group the kind that has the faster kernels.
+
+With several channels, this is a depthwise convolution, whose kernels take vectors of channels. With
+a single channel for all outputs, there is nothing to take apart: it is an ordinary convolution, so
+that its window becomes the depth of a matrix product. Converters write either as the other.
+"""
 
 from neurald.drivers.compiler.ir.expression import axis, index, load
 from neurald.drivers.compiler.ir.graph import Compute, Convolution, DepthwiseConvolution, Graph, Node
@@ -6,7 +11,7 @@ from neurald.drivers.compiler.ir.value import Value
 
 
 def canonicalize_depthwise(graph: Graph) -> bool:
-    """Replaces convolutions that have several groups of one input channel each.
+    """Replaces grouped convolutions with one channel per group, and depthwise ones of one channel.
 
     Returns True if there were any.
     """
@@ -14,6 +19,8 @@ def canonicalize_depthwise(graph: Graph) -> bool:
     for node in graph.nodes:
         if isinstance(node, Convolution) and node.groups > 1 and node.weights.shape[3] == 1:
             nodes += _depthwise(node)
+        elif isinstance(node, DepthwiseConvolution) and node.input.shape[3] == 1:
+            nodes += _ordinary(node)
         else:
             nodes.append(node)
     is_changed = len(nodes) > len(graph.nodes)
@@ -29,6 +36,26 @@ def _depthwise(node: Convolution) -> tuple[Node, ...]:
     return (
         Compute(output=weights, axes=axes, body=body, operations=node.operations),
         DepthwiseConvolution(
+            output=node.output,
+            input=node.input,
+            weights=weights,
+            stride=node.stride,
+            dilation=node.dilation,
+            padding=node.padding,
+            input_zero=node.input_zero,
+            weights_zero=node.weights_zero,
+            operations=node.operations,
+        ),
+    )
+
+
+def _ordinary(node: DepthwiseConvolution) -> tuple[Node, ...]:
+    rows, columns, channels = node.weights.shape
+    weights = Value((channels, rows, columns, 1), node.weights.type, name=node.weights.name)
+    o, i, j, _ = axes = axis(channels, "i0"), axis(rows, "i1"), axis(columns, "i2"), axis(1, "i3")
+    return (
+        Compute(output=weights, axes=axes, body=load(node.weights, (i, j, o)), operations=node.operations),
+        Convolution(
             output=node.output,
             input=node.input,
             weights=weights,
