@@ -60,6 +60,25 @@ class _Panel(Struct, frozen=True, kw_only=True):
     tile: str
 
 
+class ProductMemory(Struct, frozen=True, kw_only=True):
+    """The memory of a product's numbers.
+
+    Attributes:
+        source: name of the input's memory.
+        pointers: names of the memory of the kernel's output and of all values that its body reads.
+        pack_panel: packs a panel before it is used; None if panels are packed in advance.
+        copy: the copy of the input that the product reads; None if it reads the input.
+        totals: memory for the sums of a tile, whose results are then written in a loop; None to
+            write out all of them.
+    """
+
+    source: str
+    pointers: Mapping[Value, str]
+    pack_panel: PackPanel | None = None
+    copy: SourceCopy | None = None
+    totals: str | None = None
+
+
 class GemmWriter:
     """Writes a function that computes a product in tiles.
 
@@ -70,12 +89,7 @@ class GemmWriter:
         product: its contraction.
         tile: size of tiles.
         weights: how they are read.
-        source: name of the input's memory.
-        pointers: names of the memory of the kernel's output and of all values that its body reads.
-        pack_panel: packs a panel before it is used; None if panels are packed in advance.
-        copy: the copy of the input that `product` reads; None if it reads the input.
-        totals: memory for the sums of a tile, whose results are then written in a loop; None to
-            write out all of them.
+        memory: where its numbers are.
     """
 
     def __init__(
@@ -86,17 +100,14 @@ class GemmWriter:
         product: WindowedProduct,
         tile: Tile,
         weights: WeightLayout,
-        source: str,
-        pointers: Mapping[Value, str],
-        pack_panel: PackPanel | None = None,
-        copy: SourceCopy | None = None,
-        totals: str | None = None,
+        memory: ProductMemory,
     ) -> None:
-        self._pack_panel, self._copy, self._totals = pack_panel, copy, totals
+        self._pack_panel, self._copy, self._totals = memory.pack_panel, memory.copy, memory.totals
         self._code, self._target, self._product = code, target, product
         self._kernel, self._bias = split_bias(kernel)
-        self._epilogue = Epilogue(self._kernel, target, code, pointers)
-        self._tile, self._weights, self._source, self._pointers = tile, weights, source, pointers
+        self._epilogue = Epilogue(self._kernel, target, code, memory.pointers)
+        self._tile, self._weights = tile, weights
+        self._source, self._pointers = memory.source, memory.pointers
         self._single = Vector(code, target, 1)
         rows = rows_of_tile(product, tile.positions)
         self._row_runs = tile_runs(product.rows, rows) if rows > 1 else ()
@@ -104,10 +115,10 @@ class GemmWriter:
             product.columns, product.columns.positions if rows > 1 else tile.positions
         )
         self._is_one_row = product.rows.positions == 1
-        self._is_panel_major = weights.is_panel_major or pack_panel is not None
+        self._is_panel_major = weights.is_panel_major or memory.pack_panel is not None
         #: Units of each block but the last one, which may have fewer.
         self._block_units = -(-self._all_units // weights.blocks)
-        self._shares_positions = weights.shares_positions and pack_panel is None
+        self._shares_positions = weights.shares_positions and memory.pack_panel is None
         self._offsets = tile.offsets(product.channels)
         self._mask: str | None = None
         if not isinstance(product.channels, Extent) and tile.lanes > product.channels:
@@ -129,10 +140,7 @@ class GemmWriter:
                 product,
                 replace(tile, vectors=vectors, left_out=0),
                 replace(weights, vectors=weights.vectors[:vectors]),
-                source,
-                pointers,
-                copy=copy,
-                totals=totals,
+                replace(memory, pack_panel=None),
             )
 
     def _new_sums(self, positions: int) -> FloatMicroKernel | DigitSums:

@@ -23,7 +23,7 @@ from neurald.drivers.cpu.kernels.common.product import WindowedProduct
 from neurald.drivers.cpu.kernels.common.routine_cache import shared_routine
 from neurald.drivers.cpu.kernels.common.tile import Tile, choose_tile
 from neurald.drivers.cpu.kernels.gemm.digit_sums import DigitCopy, has_digits
-from neurald.drivers.cpu.kernels.gemm.gemm import GemmWriter, PackPanel
+from neurald.drivers.cpu.kernels.gemm.gemm import GemmWriter, PackPanel, ProductMemory
 from neurald.drivers.cpu.kernels.gemm.micro_kernel import WeightLayout
 from neurald.drivers.cpu.kernels.gemm.operand_packing import (
     ConvertingCopy,
@@ -187,19 +187,8 @@ def _new_routine(
         begin = -(-scratch_bytes // _ALIGNMENT) * _ALIGNMENT
         scratch_bytes = begin + tile.positions * tile.width * _FLOAT_BYTES
         totals = address(code, "%scratch", str(begin))
-    writer = GemmWriter(
-        code,
-        target,
-        flattened(kernel),
-        seen,
-        tile,
-        weights,
-        source,
-        names,
-        pack_panel=pack_panel,
-        copy=copy,
-        totals=totals,
-    )
+    memory = ProductMemory(source=source, pointers=names, pack_panel=pack_panel, copy=copy, totals=totals)
+    writer = GemmWriter(code, target, flattened(kernel), seen, tile, weights, memory)
     writer.write()
     return Routine(
         text=function_text(code, arguments),
