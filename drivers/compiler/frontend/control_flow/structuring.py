@@ -22,6 +22,7 @@ from neurald.drivers.compiler.frontend.control_flow.graph.flat_graph import (
     STRIDED_SLICES,
     FlatGraph,
     NotStructured,
+    Place,
     ShapeChanges,
 )
 from neurald.drivers.compiler.frontend.control_flow.graph.length_symbols import LengthSymbols
@@ -238,38 +239,39 @@ class _Structurer:
             for index, result in zip(moved.outputs, known, strict=True):
                 self._flat.set_constant(index, result)
             return
-        if self._is_limited(moved, graph.number, origin):
+        place = graph.number, origin
+        if self._is_limited(moved, place):
             return
         try:
             shapes = DEFINITIONS[operation.type].output_shapes(call)
         except UnknownValue:
             try:
                 with self._flat.attempt():
-                    replaced = self._slices.add(moved, call, graph, origin)
+                    replaced = self._slices.add(moved, call, place)
             except ShapeChanges:
-                self._lengths().add(moved, graph.number, origin)
+                self._lengths().add(moved, place)
                 return
             if replaced is not None:
                 mapping[operation.outputs[0]] = replaced
             return
-        update = self._slices.update_of(moved, call, graph, origin)
+        update = self._slices.update_of(moved, call, place)
         if update is not None:
             mapping[operation.outputs[0]] = update
             return
-        self._operands.append(moved, shapes, graph.number, origin)
+        self._operands.append(moved, shapes, place)
         if len(moved.outputs) == 1 and self._flat.operands[moved.outputs[0]].type in INTEGER_TYPES:
             sums = sums_of_result(call, self._flat.sums_of)
             if sums is not None and sums.shape == shapes[0]:
                 self._flat.sums[moved.outputs[0]] = sums
 
-    def _is_limited(self, operation: Operation, graph: int, origin: int) -> bool:
+    def _is_limited(self, operation: Operation, place: Place) -> bool:
         """Adds an operation if it is a slice that the length of a list may limit."""
         if operation.type not in STRIDED_SLICES or not self._symbols.has_data:
             return False
         # Few models have lengths that are data.
         from neurald.drivers.compiler.frontend.control_flow.slices.limited_slices import add_limited_slice
 
-        return add_limited_slice(operation, self._flat, self._symbols, self._operands, (graph, origin))
+        return add_limited_slice(operation, self._flat, self._symbols, self._operands, place)
 
     def _lengths(self) -> "DataLengths":
         """Returns what adds operations whose shapes follow from data, which few models have."""

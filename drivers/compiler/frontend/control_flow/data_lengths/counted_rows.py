@@ -10,7 +10,12 @@ from math import prod
 import numpy as np
 
 from neurald.drivers.compiler.frontend.control_flow.graph.added_operations import AddedOperations, Append
-from neurald.drivers.compiler.frontend.control_flow.graph.flat_graph import FlatGraph, Part, ShapeChanges
+from neurald.drivers.compiler.frontend.control_flow.graph.flat_graph import (
+    FlatGraph,
+    Part,
+    Place,
+    ShapeChanges,
+)
 from neurald.drivers.compiler.frontend.lengths.symbolic_integers import Sum
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.hal.model.graph import Operation
@@ -27,7 +32,7 @@ _CONDITIONS = (_BOOL, OperandType.TENSOR_FLOAT32, OperandType.TENSOR_INT32, Oper
 COUNTED = frozenset((_T.TFLITE_WHERE, _T.TFLITE_UNIQUE, _T.TFLITE_SEGMENT_SUM))
 
 
-def counted_rows(operation: Operation, flat: FlatGraph, append: Append, place: tuple[int, int]) -> Part:
+def counted_rows(operation: Operation, flat: FlatGraph, append: Append, place: Place) -> Part:
     """Adds an operation with all rows that there may be, and what counts those that exist.
 
     Args:
@@ -56,7 +61,7 @@ class _CountedRows:
         self._flat, self._append, self._operation = flat, append, operation
         self._added = AddedOperations(flat, append, operation.number)
 
-    def added(self, place: tuple[int, int]) -> Part:
+    def added(self, place: Place) -> Part:
         """See `counted_rows`."""
         flat, operation = self._flat, self._operation
         first, others = operation.outputs[0], operation.outputs[1:]

@@ -14,6 +14,7 @@ from neurald.drivers.compiler.frontend.control_flow.graph.flat_graph import (
     RESHAPES,
     STRIDED_SLICES,
     FlatGraph,
+    Place,
     ShapeChanges,
     arithmetic_inputs,
 )
@@ -55,7 +56,7 @@ class DataLengths:
         self._flat, self._symbols, self._operands = flat, symbols, operands
         self._shape_lengths = ShapeLengths(flat, symbols)
 
-    def add(self, operation: Operation, graph: int, origin: int) -> None:
+    def add(self, operation: Operation, place: Place) -> None:
         """Adds an operation whose shape follows from integers that are data."""
         # rare
         from neurald.drivers.compiler.frontend.control_flow.data_lengths.counted_rows import (
@@ -67,8 +68,8 @@ class DataLengths:
             part = counted_rows(
                 operation,
                 self._flat,
-                lambda added, shapes: self._operands.append(added, shapes, graph, origin),
-                (graph, origin),
+                lambda added, shapes: self._operands.append(added, shapes, place),
+                place,
             )
             self._operands.add_rows(part, operation.outputs[0])
             # Other rows that are counted by the same operand have the same length.
@@ -83,13 +84,13 @@ class DataLengths:
                 add_transposed,
             )
 
-            add_transposed(operation, self._flat, self._symbols, self._operands, (graph, origin))
+            add_transposed(operation, self._flat, self._symbols, self._operands, place)
             return
-        ways = [lambda: self._with_symbols(operation, graph, origin)]
+        ways = [lambda: self._with_symbols(operation, place)]
         if operation.type is OperationType.TFLITE_RANGE:
             is_float = self._flat.operands[operation.outputs[0]].type is OperandType.TENSOR_FLOAT32
             if is_float or self._counts(operation):
-                self._symbols.with_hints([lambda: self._add_counted(operation, graph, origin)])
+                self._symbols.with_hints([lambda: self._add_counted(operation, place)])
                 return
         if operation.type in STRIDED_SLICES:
             from neurald.drivers.compiler.frontend.control_flow.slices.consecutive_slices import (
@@ -97,7 +98,7 @@ class DataLengths:
             )
             from neurald.drivers.compiler.frontend.control_flow.slices.stepped_slices import SteppedSlices
 
-            slices, place = ConsecutiveSlices(self._flat, self._symbols, self._operands), (graph, origin)
+            slices = ConsecutiveSlices(self._flat, self._symbols, self._operands)
             ways[:0] = [
                 lambda: slices.add(operation, place),
                 lambda: slices.add(operation, place, opens=True),
@@ -109,7 +110,7 @@ class DataLengths:
             ways.insert(at, lambda: self._add_copy(operation))
         self._symbols.with_hints(ways)
 
-    def _with_symbols(self, operation: Operation, graph: int, origin: int) -> None:
+    def _with_symbols(self, operation: Operation, place: Place) -> None:
         """Adds an operation with symbols for the inputs that its shape depends on."""
         operation = replace(
             operation, inputs=tuple(self._operands.realized(each) for each in operation.inputs)
@@ -132,7 +133,7 @@ class DataLengths:
         shapes = self._shapes(operation, lengths)
         if self._shape_lengths.settle(list(lengths.values()), shapes[0], declared):
             shapes = self._shapes(operation, lengths)
-        self._operands.append(self._with_lengths(operation, lengths), shapes, graph, origin)
+        self._operands.append(self._with_lengths(operation, lengths), shapes, place)
 
     def _add_copy(self, operation: Operation) -> None:
         """Adds a RESHAPE as a copy, whatever the hints say about the number of elements.
@@ -157,7 +158,7 @@ class DataLengths:
         self._flat.add_guards()
         self._flat.regions[-1].items.append(Copy(target=output, source=source))
 
-    def _add_counted(self, operation: Operation, graph: int, origin: int) -> None:
+    def _add_counted(self, operation: Operation, place: Place) -> None:
         """Adds a RANGE whose number of elements is computed first."""
         output = operation.outputs[0]
         if any(self._flat.operands[output].dimensions or ()):
@@ -167,7 +168,7 @@ class DataLengths:
 
         added = AddedOperations(
             self._flat,
-            lambda each, shapes: self._operands.append(each, shapes, graph, origin),
+            lambda each, shapes: self._operands.append(each, shapes, place),
             operation.number,
         )
         length = self._distance(operation)
@@ -176,7 +177,7 @@ class DataLengths:
             length = self._symbols.extent_of(Sum(0, (((range_count(operation, self._flat, added), 0), 1),)))
         kind = self._flat.operands[output].type
         if kind is OperandType.TENSOR_FLOAT32:
-            self._operands.append(operation, ((length,),), graph, origin)
+            self._operands.append(operation, ((length,),), place)
             return
         start, _, delta = operation.inputs
         ends = [self._flat.integers(as_objects(each), kind) for each in (0, length, 1)]

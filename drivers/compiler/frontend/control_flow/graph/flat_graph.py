@@ -6,7 +6,7 @@ their graph is inlined.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from msgspec import Struct
@@ -72,6 +72,11 @@ class ShapeChanges(NotStructured):
     """A shape depends on data or differs from turn to turn, in a way that is not supported."""
 
 
+#: The place of an operation in its model: the number of its graph, and its origin, see
+#: `InlinesGraphs.inline`.
+Place: TypeAlias = tuple[int, int]
+
+
 class Part(Struct, frozen=True, kw_only=True):
     """A slice of an operand, whose length is not known.
 
@@ -79,14 +84,14 @@ class Part(Struct, frozen=True, kw_only=True):
         source: the sliced operand.
         begins, lengths: the begins and lengths of the slice, along each dimension.
         operation: the slice.
-        place: the number of its original graph, and its origin.
+        place: its place in the model.
     """
 
     source: int
     begins: tuple[Sum, ...]
     lengths: tuple[Sum, ...]
     operation: Operation
-    place: tuple[int, int]
+    place: Place
 
 
 class Region(Struct):
@@ -382,7 +387,7 @@ class FlatGraph:
         binding = DEFINITIONS[operation.type].bind(operation, self.operands)
         return Call(binding, self.operands, self.shapes.get, self.value, referenced=self.model.referenced)
 
-    def append(self, operation: Operation, shapes: Sequence[Shape], graph: int, origin: int) -> None:
+    def append(self, operation: Operation, shapes: Sequence[Shape], place: Place) -> None:
         """Adds an operation with operands of this model."""
         for index, shape in zip(operation.outputs, shapes, strict=True):
             self.shapes[index] = merge(
@@ -394,11 +399,15 @@ class FlatGraph:
         level = self._level(operation)
         for index in operation.outputs:
             self.levels[index] = level
-        position = len(self.operations)
+        self.regions[level].append(self.listed(operation, place))
+
+    def listed(self, operation: Operation, place: Place) -> int:
+        """Lists an operation that is in no block yet, and returns its position."""
+        graph, origin = place
         self.operations.append(operation)
         self.origins.append(origin)
         self.graphs.append(graph)
-        self.regions[level].append(position)
+        return len(self.operations) - 1
 
     def _level(self, operation: Operation) -> int:
         """Returns the number of the region that an operation runs in: outside of loops if possible.

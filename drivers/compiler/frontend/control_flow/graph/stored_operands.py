@@ -7,7 +7,7 @@ lengths that depend on data (`Part`), which need not be computed where only a pa
 from collections.abc import Sequence
 from typing import Any
 
-from neurald.drivers.compiler.frontend.control_flow.graph.flat_graph import FlatGraph, Part
+from neurald.drivers.compiler.frontend.control_flow.graph.flat_graph import FlatGraph, Part, Place
 from neurald.drivers.compiler.frontend.control_flow.graph.length_symbols import LengthSymbols
 from neurald.drivers.compiler.frontend.control_flow.structured_model import Copy, LengthUpdate, SliceSize
 from neurald.drivers.compiler.frontend.lengths.open_lengths import lengths_of
@@ -47,9 +47,9 @@ class StoredOperands:
                 self._flat.set_constant(index, result.astype(self._flat.operands[index].type.dtype))
         return True
 
-    def append(self, operation: Operation, shapes: Sequence[Shape], graph: int, origin: int) -> None:
+    def append(self, operation: Operation, shapes: Sequence[Shape], place: Place) -> None:
         """Adds an operation with operands of the flat graph. Inputs that are lengths are stored."""
-        self._flat.append(self._with_stored_inputs(operation), shapes, graph, origin)
+        self._flat.append(self._with_stored_inputs(operation), shapes, place)
 
     def _with_stored_inputs(self, operation: Operation) -> Operation:
         """Returns an operation whose inputs are stored, except those that its shape depends on."""
@@ -162,7 +162,7 @@ class StoredOperands:
         lengths: Sequence[Any],
         operation: Operation,
         output: int,
-        place: tuple[int, int],
+        place: Place,
     ) -> None:
         """Adds a slice that stands for an operation or a part of it."""
         added = Operation(
@@ -172,7 +172,7 @@ class StoredOperands:
             number=operation.number,
         )
         shapes = DEFINITIONS[added.type].output_shapes(self._flat.call(added))
-        self.append(added, shapes, *place)
+        self.append(added, shapes, place)
 
     def opened(self, index: int, opens: Sequence[bool]) -> int:
         """Returns a copy of an operand; some of its lengths are symbols, which are set here."""

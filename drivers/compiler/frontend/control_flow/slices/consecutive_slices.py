@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from neurald.drivers.compiler.frontend.control_flow.graph.flat_graph import FlatGraph
+from neurald.drivers.compiler.frontend.control_flow.graph.flat_graph import FlatGraph, Place
 from neurald.drivers.compiler.frontend.control_flow.graph.length_symbols import LengthSymbols
 from neurald.drivers.compiler.frontend.control_flow.graph.stored_operands import StoredOperands
 from neurald.drivers.compiler.frontend.control_flow.structured_model import SliceIndex
@@ -24,7 +24,7 @@ class ConsecutiveSlices:
     def __init__(self, flat: FlatGraph, symbols: LengthSymbols, operands: StoredOperands) -> None:
         self._flat, self._symbols, self._operands = flat, symbols, operands
 
-    def add(self, operation: Operation, place: tuple[int, int], *, opens: bool = False) -> None:
+    def add(self, operation: Operation, place: Place, *, opens: bool = False) -> None:
         """Adds a strided slice.
 
         Args:

@@ -18,6 +18,7 @@ from neurald.drivers.compiler.frontend.control_flow.graph.flat_graph import (
     FlatGraph,
     NotStructured,
     Part,
+    Place,
     ShapeChanges,
 )
 from neurald.drivers.compiler.frontend.control_flow.graph.stored_operands import StoredOperands
@@ -30,7 +31,7 @@ from neurald.drivers.compiler.frontend.lengths.symbolic_integers import (
 )
 from neurald.drivers.compiler.ir.extents.extent import is_zero
 from neurald.hal.errors import BadData
-from neurald.hal.model.graph import Operand, Operation, Subgraph
+from neurald.hal.model.graph import Operand, Operation
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FusedActivation, Lifetime, OperandType
 from neurald.hal.operations.machinery.arguments import slice_range
@@ -50,7 +51,7 @@ class CountedSlices:
     def __init__(self, flat: FlatGraph, operands: StoredOperands) -> None:
         self._flat, self._operands = flat, operands
 
-    def add(self, operation: Operation, call: Call, graph: Subgraph, origin: int) -> int | None:
+    def add(self, operation: Operation, call: Call, place: Place) -> int | None:
         """Adds an operation whose shape depends on integers that are not known.
 
         Returns:
@@ -58,14 +59,14 @@ class CountedSlices:
         """
         kind = operation.type
         if kind in SLICES:
-            return self._slice(operation, call, graph, origin)
+            return self._slice(operation, call, place)
         if kind in STRIDED_SLICES:
-            return self._strided_slice(operation, call, graph, origin)
+            return self._strided_slice(operation, call, place)
         if kind in CONCATENATIONS:
-            return self._list_update(operation, call, graph, origin)
+            return self._list_update(operation, call, place)
         raise ShapeChanges(f"the shape of the result of {kind.name} depends on data")
 
-    def _slice(self, operation: Operation, call: Call, graph: Subgraph, origin: int) -> int | None:
+    def _slice(self, operation: Operation, call: Call, place: Place) -> int | None:
         source = call.index("input")
         shape = self._flat.shape(source)
         begins, sizes = (self._flat.sums_of(call.index(name)) for name in ("begin", "size"))
@@ -81,18 +82,18 @@ class CountedSlices:
                 begins=tuple(begins.tolist()),
                 lengths=lengths,
                 operation=operation,
-                place=(graph.number, origin),
+                place=place,
             )
             return None
         known = tuple(length.constant for length in lengths)
         if any(not 0 <= length <= whole for length, whole in zip(known, shape, strict=True)):
             raise BadData(f"a slice of {list(known)} elements does not fit into {list(shape)}")
-        begin = self._vector(begins.tolist(), call, operation, graph, origin)
+        begin = self._vector(begins.tolist(), call, operation, place)
         inputs = (source, begin, self._flat.integers(known))
-        self._operands.append(replace(operation, inputs=inputs), (known,), graph.number, origin)
+        self._operands.append(replace(operation, inputs=inputs), (known,), place)
         return None
 
-    def _strided_slice(self, operation: Operation, call: Call, graph: Subgraph, origin: int) -> int | None:
+    def _strided_slice(self, operation: Operation, call: Call, place: Place) -> int | None:
         """Adds a slice of consecutive elements whose begin is not known, but whose length is."""
         source, output = call.index("input"), operation.outputs[0]
         shape = self._flat.shape(source)
@@ -108,10 +109,10 @@ class CountedSlices:
                 replace(self._flat.operands[output], lifetime=Lifetime.TEMPORARY_VARIABLE, dimensions=taken)
             )
         )
-        begin = self._vector([first for first, _ in ranges], call, operation, graph, origin)
+        begin = self._vector([first for first, _ in ranges], call, operation, place)
         if operation.type is OperationType.TFLITE_STRIDED_SLICE and begin not in self._flat.known:
             counted = [whole if bounds.removes(axis) else 0 for axis, whole in enumerate(shape)]
-            begin = self._counted_from_end(begin, counted, operation, graph, origin)
+            begin = self._counted_from_end(begin, counted, operation, place)
         self._operands.append(
             Operation(
                 type=OperationType.TFLITE_SLICE,
@@ -120,8 +121,7 @@ class CountedSlices:
                 number=operation.number,
             ),
             (taken,),
-            graph.number,
-            origin,
+            place,
         )
         if whole_slice != output:
             self._operands.append(
@@ -132,8 +132,7 @@ class CountedSlices:
                     number=operation.number,
                 ),
                 (result,),
-                graph.number,
-                origin,
+                place,
             )
         return None
 
@@ -165,9 +164,7 @@ class CountedSlices:
             raise BadData(f"a slice of {len(begins)} axes does not fit into {rank} dimensions")
         return _Bounds(begins=begins, ends=ends, strides=strides, masks=(masks[0], masks[1], masks[2]))
 
-    def _vector(
-        self, sums: Sequence[Sum], call: Call, operation: Operation, graph: Subgraph, origin: int
-    ) -> int:
+    def _vector(self, sums: Sequence[Sum], call: Call, operation: Operation, place: Place) -> int:
         """Returns an INT32 vector of these sums; adds the operations that compute it."""
         if not any(each.terms for each in sums):
             return self._flat.integers(as_objects(tuple([each.constant for each in sums])))
@@ -179,7 +176,7 @@ class CountedSlices:
                 is_int32 = self._flat.operands[index].type is OperandType.TENSOR_INT32
                 if existing is not None and is_vector and is_int32 and existing.tolist() == list(sums):
                     return index
-        add = partial(self._add_integers, operation, graph.number, origin)
+        add = partial(self._add_integers, operation, place)
         vector = self._flat.integers(as_objects(tuple([each.constant for each in sums])))
         none, count = self._none(), len(sums)
         for element in dict.fromkeys(key for each in sums for key, _ in each.terms):
@@ -215,8 +212,7 @@ class CountedSlices:
     def _add_integers(
         self,
         operation: Operation,
-        graph: int,
-        origin: int,
+        place: Place,
         kind: OperationType,
         inputs: tuple[int, ...],
         length: int,
@@ -225,17 +221,17 @@ class CountedSlices:
         """Adds an operation that computes a vector on behalf of another operation."""
         output = self._flat.add_operand(Operand(type=result, dimensions=(length,)))
         added = Operation(type=kind, inputs=inputs, outputs=(output,), number=operation.number)
-        self._operands.append(added, ((length,),), graph, origin)
+        self._operands.append(added, ((length,),), place)
         return output
 
     def _counted_from_end(
-        self, begin: int, lengths: Sequence[int], operation: Operation, graph: Subgraph, origin: int
+        self, begin: int, lengths: Sequence[int], operation: Operation, place: Place
     ) -> int:
         """Adds lengths to the negative elements of an INT32 vector; what stays negative becomes 0.
 
         Elements to which 0 is added stay as they are.
         """
-        add = partial(self._add_integers, operation, graph.number, origin)
+        add = partial(self._add_integers, operation, place)
         count, none = len(lengths), self._none()
         negative = add(OperationType.LESS, (begin, self._flat.integers([0])), count, OperandType.TENSOR_BOOL8)
         ones = add(OperationType.TFLITE_CAST, (negative,), count)
@@ -255,7 +251,7 @@ class CountedSlices:
             )
         )
 
-    def _list_update(self, operation: Operation, call: Call, graph: Subgraph, origin: int) -> int:
+    def _list_update(self, operation: Operation, call: Call, place: Place) -> int:
         """Adds a concatenation of a prefix, new elements, and the rest of the same operand."""
         parts = call.indexes("inputs")
         unknown = [index for index in parts if index in self._flat.parts]
@@ -291,7 +287,7 @@ class CountedSlices:
             raise ShapeChanges("a concatenation has a length that depends on data")
         starts = [Sum(0)] * len(shape)
         starts[axis] = head.lengths[axis]
-        start = self._vector(starts, call, operation, graph, origin)
+        start = self._vector(starts, call, operation, place)
         slicing = head.operation
         return self._add_update(
             slicing,
@@ -299,8 +295,7 @@ class CountedSlices:
             item,
             start,
             f"a slice of length {new[axis]} along axis {axis} exceeds the length {shape[axis]}",
-            graph,
-            origin,
+            place,
         )
 
     def _is_plain_concatenation(self, operation: Operation, parts: Sequence[int]) -> bool:
@@ -312,7 +307,7 @@ class CountedSlices:
             for each in parts
         )
 
-    def update_of(self, operation: Operation, call: Call, graph: Subgraph, origin: int) -> int | None:
+    def update_of(self, operation: Operation, call: Call, place: Place) -> int | None:
         """Adds a DYNAMIC_UPDATE_SLICE as an update; None for other operations."""
         if operation.type is not OperationType.TFLITE_DYNAMIC_UPDATE_SLICE:
             return None
@@ -324,7 +319,7 @@ class CountedSlices:
             return None
         if start in self._flat.known or source in self._flat.known:
             return None
-        return self._add_update(operation, source, part, start, "", graph, origin)
+        return self._add_update(operation, source, part, start, "", place)
 
     def _add_update(
         self,
@@ -333,16 +328,12 @@ class CountedSlices:
         part: int,
         start: int,
         message: str,
-        graph: Subgraph,
-        origin: int,
+        place: Place,
     ) -> int:
         """Adds an update; `operation` is named in messages."""
         target = self._flat.variable(source)
-        position = len(self._flat.operations)
         # The operation is in no block; it is kept for its name.
-        self._flat.operations.append(operation)
-        self._flat.origins.append(origin)
-        self._flat.graphs.append(graph.number)
+        position = self._flat.listed(operation, place)
         self._flat.regions[-1].items.append(
             Update(target=target, source=source, part=part, start=start, message=message, operation=position)
         )

@@ -6,7 +6,7 @@ elements is faster. But what data chooses, such as the rows of a mask, is often 
 
 from typing import Any, Final
 
-from neurald.drivers.compiler.frontend.control_flow.graph.flat_graph import FlatGraph
+from neurald.drivers.compiler.frontend.control_flow.graph.flat_graph import FlatGraph, Place
 from neurald.drivers.compiler.frontend.control_flow.graph.length_symbols import LengthSymbols
 from neurald.drivers.compiler.frontend.control_flow.graph.stored_operands import StoredOperands
 from neurald.drivers.compiler.ir.extents.extent import (
@@ -30,7 +30,7 @@ def add_limited_slice(
     flat: FlatGraph,
     symbols: LengthSymbols,
     operands: StoredOperands,
-    place: tuple[int, int],
+    place: Place,
 ) -> bool:
     """Adds a strided slice of lists whose lengths are data, with as many elements as they have.
 
@@ -39,7 +39,7 @@ def add_limited_slice(
         flat: the graph.
         symbols: the symbols of its lengths.
         operands: adds operations to it.
-        place: the number of its original graph, and its origin.
+        place: its place in the model.
 
     Returns:
         False if it is another slice, and was not added.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from neurald.drivers.compiler.frontend.control_flow.graph.added_operations import AddedOperations
-from neurald.drivers.compiler.frontend.control_flow.graph.flat_graph import FlatGraph
+from neurald.drivers.compiler.frontend.control_flow.graph.flat_graph import FlatGraph, Place
 from neurald.drivers.compiler.frontend.control_flow.graph.length_symbols import LengthSymbols
 from neurald.drivers.compiler.frontend.control_flow.graph.stored_operands import StoredOperands
 from neurald.drivers.compiler.frontend.lengths.open_lengths import as_objects
@@ -42,7 +42,7 @@ class SteppedSlices:
         symbols: LengthSymbols,
         operands: StoredOperands,
         operation: Operation,
-        place: tuple[int, int],
+        place: Place,
     ) -> None:
         self._flat, self._symbols, self._operation = flat, symbols, operation
         self._call = flat.call(operation)
@@ -52,7 +52,7 @@ class SteppedSlices:
             int(self._call.scalar(name)) for name in ("begin_mask", "end_mask", "shrink_axis_mask")
         ]
         self._added = AddedOperations(
-            flat, lambda added, shapes: operands.append(added, shapes, *place), operation.number
+            flat, lambda added, shapes: operands.append(added, shapes, place), operation.number
         )
 
     def add(self) -> None:
