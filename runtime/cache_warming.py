@@ -47,7 +47,7 @@ class WarmedStep(Struct, frozen=True, kw_only=True):
 
 def warm(
     model: Model,
-    devices: Sequence[Device] | None = None,
+    devices: Sequence[Device | str] | None = None,
     threads: int | None = None,
     *,
     preference: Preference = Preference.FAST_SINGLE_ANSWER,

@@ -49,8 +49,9 @@ class CompilationBuilder(Unpicklable):
 
     Args:
         model: a finished model.
-        devices: the only devices that may be used; their errors are raised to the caller. None
-            allows every device, and the CPU device takes over from a device that fails.
+        devices: the only devices that may be used, or their names; their errors are raised to the
+            caller. None allows every device, and the CPU device takes over from a device that
+            fails.
         threads: number of CPU threads that one execution may use; None to let the driver choose.
         strict: whether to enforce Android's rule that time limits and timing need a list of exactly
             one device.
@@ -60,6 +61,7 @@ class CompilationBuilder(Unpicklable):
         BadState: the model is not finished.
         BadData: the list of devices is empty or contains a device twice, or `threads` is not in 1
             to 1024.
+        UnavailableDevice: there is no device of a name.
     """
 
     instead_of_pickling = COMPILE_ELSEWHERE
@@ -67,20 +69,20 @@ class CompilationBuilder(Unpicklable):
     def __init__(
         self,
         model: Model,
-        devices: Sequence[Device] | None = None,
+        devices: Sequence[Device | str] | None = None,
         threads: int | None = None,
         *,
         strict: bool = False,
     ) -> None:
         if devices is not None:
-            from neurald.runtime.devices.asking import check_devices  # Most programs list none.
+            from neurald.runtime.devices.named_devices import chosen_devices  # Most programs list none.
 
-            check_devices(devices)
+            devices = chosen_devices(devices)
         if threads is not None and not 1 <= integer(threads, "threads") <= MAX_THREADS:
             raise BadData(f"threads is {shown(threads)}; a number from 1 to {MAX_THREADS} is expected")
         self._model = finished_model(model)
         self._settings = CompilationSettings(
-            devices=None if devices is None else tuple(devices),
+            devices=devices,
             threads=None if threads is None else integer(threads, "threads"),
             strict=strict,
             partitioning=default_partitioning(),

@@ -1,28 +1,31 @@
 """Asks devices which operations they support."""
 
 import logging
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from neurald.hal.api_arguments import shown
 from neurald.hal.device import Device, Verdict
-from neurald.hal.errors import BadData, Error, WrongType
+from neurald.hal.errors import Error
 from neurald.hal.extension_support import refused_operations
 from neurald.hal.model.model import Model
 from neurald.hal.model.numbering import positions_by_number
 from neurald.runtime.devices.driver_faults import checked, convert_driver_faults, feature_level
 from neurald.runtime.devices.extensions import conflicts
+from neurald.runtime.devices.named_devices import check_devices, chosen_devices
 from neurald.runtime.model.feature_level_slice import slice_for
 from neurald.runtime.model.finished import finished_model
 
 _LOGGER = logging.getLogger(__name__)
 
 
-def supported_operations(model: Model, devices: Sequence[Device]) -> dict[str, tuple[Verdict, ...]]:
+def supported_operations(model: Model, devices: Sequence[Device | str]) -> dict[str, tuple[Verdict, ...]]:
     """Asks each device which operations of the main graph it supports.
 
     A device that fails, or returns the wrong number of verdicts, supports nothing.
+
+    Args:
+        model: a finished model.
+        devices: devices, or their names.
 
     Returns:
         For each device name, one verdict per operation, in the order in which the application added
@@ -32,9 +35,10 @@ def supported_operations(model: Model, devices: Sequence[Device]) -> dict[str, t
         BadState: the model is not finished.
         BadData: there is no device, or one is listed twice.
         WrongType: an argument is not a model or not a list of devices.
+        UnavailableDevice: there is no device of a name.
         UnexpectedNull: `model` is None.
     """
-    found = verdicts_in_execution_order(finished_model(model), devices)
+    found = verdicts_in_execution_order(finished_model(model), chosen_devices(devices))
     positions = positions_by_number(model.main).values()
     return {name: tuple(verdicts[position] for position in positions) for name, verdicts in found.items()}
 
@@ -72,35 +76,6 @@ def verdicts_in_execution_order(
     return {
         device.name: verdicts.get(device.name) or _verdicts(model, device, disabled) for device in devices
     }
-
-
-def check_devices(devices: Sequence[Device]) -> None:
-    """Raises an error unless the argument is a sequence of distinct devices, at least one."""
-    if isinstance(devices, str | bytes) or not isinstance(devices, Sequence):
-        raise WrongType(f"the devices are {shown(devices)}; a list of devices is expected")
-    if not devices:
-        raise BadData("the list of devices is empty; name at least one, or pass None for all")
-    for device in devices:
-        # Other objects may have names, too, such as paths.
-        if not isinstance(getattr(device, "name", None), str) or not hasattr(device, "prepare_model"):
-            raise WrongType(f"{shown(device)} is not a device; neurald.devices() lists the devices")
-        if not _is_unicode(device.name):
-            raise BadData(
-                f"a device is called {shown(device.name)}, with half of a surrogate pair; its driver has to "
-                "give it another name"
-            )
-    if len({device.name for device in devices}) < len(devices):
-        name, count = Counter(device.name for device in devices).most_common(1)[0]
-        raise BadData(f"device {name} is listed {count} times; once is expected")
-
-
-def _is_unicode(name: str) -> bool:
-    """Returns whether a name can be encoded, as keys of caches and files need it."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _verdicts(model: Model, device: Device, disabled: Mapping[str, str]) -> tuple[Verdict, ...]:

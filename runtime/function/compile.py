@@ -7,13 +7,11 @@ from typing import Any, Final
 
 from neurald.hal.api_arguments import flag, instance, items, mapping, shown
 from neurald.hal.device import Device
-from neurald.hal.errors import BadData, UnavailableDevice, WrongType
+from neurald.hal.errors import BadData, WrongType
 from neurald.hal.model.model import Model
 from neurald.hal.records import replace
-from neurald.hal.registry import driver_names
 from neurald.runtime.compilation import Compilation
 from neurald.runtime.compilation_builder import CompilationBuilder
-from neurald.runtime.devices.discovery import devices
 from neurald.runtime.function.compiled_function import CompiledFunction, function_name
 from neurald.runtime.function.kept_values import with_outputs
 from neurald.runtime.function.signature_table import SignatureTable
@@ -93,7 +91,7 @@ def compile(  # noqa: A001 - the name users expect; `neurald.compile` hides noth
 def _compiled(request: _Request, shared: Compilation | None) -> CompiledFunction:
     """Compiles what is asked for, and shares variables with another compilation, if any."""
     model = with_outputs(_loaded(request), request.keep)
-    builder = CompilationBuilder(model, _devices(request.devices), request.threads)
+    builder = CompilationBuilder(model, request.devices, request.threads)
     if request.startup is not None:
         builder.set_startup(request.startup)
     if shared is not None:
@@ -148,41 +146,6 @@ def _names(keep: Sequence[str]) -> tuple[str, ...]:
         WrongType: they are not a list of names.
     """
     return tuple(instance(each, str, "a name in keep") for each in items(keep, "keep", "a list of names"))
-
-
-def _devices(wanted: tuple[str | Device, ...] | None) -> list[Device] | None:
-    """Returns the devices, looking up names among those that are there.
-
-    Raises:
-        UnavailableDevice: there is no device of a name.
-    """
-    if wanted is None:
-        return None
-    has_names = any(isinstance(each, str) for each in wanted)
-    found = {device.name: device for device in devices()} if has_names else {}
-    chosen: list[Device] = []
-    for each in wanted:
-        if isinstance(each, str):
-            if each not in found:
-                raise UnavailableDevice(
-                    f"there is no device {each!r}; there are: {', '.join(sorted(found))}{_remedy(each)}"
-                )
-            each = found[each]
-        chosen.append(each)
-    return chosen
-
-
-def _remedy(name: str) -> str:
-    """Says what to do if a name is that of a driver whose device is not listed."""
-    _, at, place = name.partition("@")
-    if at and place in driver_names():
-        return f". {name} is a device of a daemon: `neurald driver {place}` starts it"
-    if name not in driver_names():
-        return ""
-    return (
-        f". {name} is a driver: nd.open_device({name!r}) opens its device in this process, and "
-        f"`neurald driver {name}` serves it"
-    )
 
 
 def _recipe(request: _Request) -> tuple[Any, tuple[Any, ...]] | None:

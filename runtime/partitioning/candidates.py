@@ -7,9 +7,10 @@ from neurald.hal.device import Capabilities, Device, HasLink, Link, Performance,
 from neurald.hal.errors import Error
 from neurald.hal.model.model import Model
 from neurald.hal.model.types import Preference
-from neurald.runtime.devices.asking import check_devices, verdicts_in_execution_order
+from neurald.runtime.devices.asking import verdicts_in_execution_order
 from neurald.runtime.devices.driver_faults import checked_capabilities, convert_driver_faults, is_cpu
 from neurald.runtime.devices.local import cpu_device
+from neurald.runtime.devices.named_devices import check_devices
 from neurald.runtime.model.branches import MAIN, Nesting, graph_of, is_control_flow, model_of
 from neurald.runtime.model.dead_operations import without_dead_branches
 from neurald.runtime.partitioning.options import PartitioningMode

@@ -32,8 +32,8 @@ from neurald.hal.records import DECODE_ERRORS
 from neurald.runtime.compilation import Compilation
 from neurald.runtime.compilation_builder import CompilationBuilder
 from neurald.runtime.costs.store import export_costs, seed_costs
-from neurald.runtime.devices.asking import check_devices
 from neurald.runtime.devices.discovery import devices as discovered
+from neurald.runtime.devices.named_devices import chosen_devices
 from neurald.runtime.partitioning.groups import StepGroup
 from neurald.runtime.plan.plan import ExecutionStep
 from neurald.runtime.plan.provided_plan import PLAN_TOKEN, ProvidedPlan, ProvidedStep
@@ -96,7 +96,7 @@ class SavedStep(Struct, frozen=True, kw_only=True):
 def save_plan(
     model: str | os.PathLike[str] | bytes | bytearray | memoryview,
     path: str | os.PathLike[str],
-    devices: Sequence[Device] | None = None,
+    devices: Sequence[Device | str] | None = None,
     threads: int | None = None,
     *,
     signature: str | None = None,
@@ -245,7 +245,7 @@ def _groups(compilation: Compilation) -> list[tuple[str, tuple[int, ...]]]:
 
 def load_plan(
     path: str | os.PathLike[str],
-    devices: Sequence[Device] | None = None,
+    devices: Sequence[Device | str] | None = None,
     *,
     trust: str | os.PathLike[str] | None = None,
     startup: Startup | None = None,
@@ -273,8 +273,7 @@ def load_plan(
         UnavailableDevice: the package `cryptography` is not installed.
         Error: the model cannot be compiled here.
     """
-    if devices is not None:
-        check_devices(devices)
+    chosen = None if devices is None else chosen_devices(devices)
     name, memory = file_content(file_path(path, "the plan file"))
     if not isinstance(memory, FileMemory):
         raise BadData(f"{name} is not a regular file; one that `neurald compile` wrote is expected")
@@ -297,11 +296,11 @@ def load_plan(
     if model is None:
         note = f"the model in the plan file was converted again: neurald {content.neurald} made it"
         model = load_tflite(file.view(), content.signature)
-    for device in discovered() if devices is None else devices:
+    for device in discovered() if chosen is None else chosen:
         costs = content.costs.get(device.name)
         if costs is not None:
             seed_costs(device, content.devices.get(device.name, ""), bytes(costs))
-    builder = CompilationBuilder(model, devices, content.threads)
+    builder = CompilationBuilder(model, chosen, content.threads)
     builder.set_preference(preference)
     builder.set_priority(priority)
     builder.set_startup(startup or Startup.OPTIMIZED)

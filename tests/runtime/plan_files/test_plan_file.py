@@ -283,7 +283,7 @@ def test_wrong_arguments(tmp_path: Path) -> None:
     path = tmp_path / "digits.plan"
     nd.save_plan(MODEL, path)
     wrong: Any
-    for wrong in (5, "cpu", ["cpu"], [None]):
+    for wrong in (5, "cpu", ["cpu", "cpu"], [None]):
         assert error_code(nd.save_plan, MODEL, path, wrong) is Code.BAD_DATA
         assert error_code(nd.load_plan, path, wrong) is Code.BAD_DATA
     for wrong in (5, b"key", [], "a\0b", "\ud800", "/dev/zero"):
