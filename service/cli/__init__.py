@@ -11,6 +11,7 @@ slow down `neurald --help`.
 import contextlib
 import errno
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -58,7 +59,7 @@ _MAX_MESSAGE_LENGTH = 2000
 _TYPER_PREFIX = "Error: "
 
 #: Errors of the system that only writing has, which does not name what is written.
-_WRITING_FAILED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_WRITING_FAILED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EBADF)
 
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141
@@ -132,21 +133,23 @@ def _wrapping_usage_errors() -> Iterator[None]:
         if message is not None:
             from neurald.service.console.output import wrapped
 
-            lines = (_TYPER_PREFIX + message() + _given(error)).split("\n")
+            lines = (_TYPER_PREFIX + _with_value(message(), error)).split("\n")
             text = "\n".join(wrapped(line, sys.stderr) for line in lines).removeprefix(_TYPER_PREFIX)
             error.format_message = lambda: text  # type: ignore[attr-defined]
         raise
 
 
-def _given(error: Exception) -> str:
-    """Returns which value is wrong, where Typer's own message only says what is expected."""
-    # Pydantic, which newer versions of Typer check values with.
+def _with_value(message: str, error: Exception) -> str:
+    """Adds which value is wrong to a message that only says what is expected."""
+    # Pydantic, which newer versions of Typer check values with, says how it has checked, too.
     details = getattr(error.__cause__, "errors", None)
     if not callable(details):
-        return ""
+        return message
     from neurald.hal.api_arguments import shown
 
-    return f"; {shown(details()[0]['input'])} is given"
+    expected = re.sub(r", unable to parse string as an? \w+|Value error, ", "", message).removesuffix(".")
+    value = shown(details()[0]["input"])
+    return expected if f": {value} is " in expected else f"{expected}; {value} is given"
 
 
 def _message(error: Exception) -> str:

@@ -109,6 +109,13 @@ def test_errors_name_the_value_of_an_option(option: str, value: str) -> None:
     assert re.search(rf"(?<![\w-]){value}(?!\w)", result.stderr)
 
 
+def test_errors_of_values_have_no_words_of_the_library_that_checks_them() -> None:
+    for arguments in (["run", "a", "--threads", "many"], ["driver", "cpu", "--sandbox", "many"]):
+        message = invoke(*arguments).stderr.rpartition("Error:")[2]
+        assert message.count("'many'") == 1
+        assert not re.search(r"parse|Value error|\.;", message)
+
+
 def damaged_models() -> Iterator[bytes]:
     good = MODEL.read_bytes()
     rng = np.random.default_rng(0)
@@ -181,13 +188,14 @@ def raising(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
         (nd.Error("not supported:\n  one\n  two"), "not supported: one; two"),
         (FileNotFoundError(2, "No such file", "model.tflite"), "model.tflite: No such file"),
         (OSError(28, "No space left"), "standard output cannot be written: No space left"),
+        (OSError(9, "Bad file descriptor"), "standard output cannot be written: Bad file descriptor"),
         (OSError(28, "No space left", "a.npz"), "a.npz: No space left"),
         (OSError(5, "Input/output error"), "Input/output error"),
         (MemoryError("Unable to allocate 8.00 PiB"), "out of memory: Unable to allocate 8.00 PiB"),
         (MemoryError(), "out of memory"),
         (ZeroDivisionError("oops"), "unexpected ZeroDivisionError: oops (set NEURALD_DEBUG=1 to see where)"),
     ],
-    ids=range(9),
+    ids=range(10),
 )
 def test_every_error_is_one_sentence(
     monkeypatch: pytest.MonkeyPatch, error: Exception, sentence: str
@@ -301,4 +309,5 @@ def test_closed_streams(closed: str, status: int, output: str) -> None:
     command = f"exec {sys.executable} -m neurald explain {MODEL} {output} {closed}"
     process = subprocess.run(["/bin/sh", "-c", command], check=False, capture_output=True, text=True)
     assert process.returncode == status
-    assert process.stderr == ("error: Bad file descriptor\n" if closed == ">&-" else "")
+    found = "error: standard output cannot be written: Bad file descriptor\n"
+    assert process.stderr == (found if closed == ">&-" else "")
