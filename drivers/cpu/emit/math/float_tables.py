@@ -10,6 +10,11 @@ _PERMUTATIONS = {
     64: ("@llvm.x86.avx512.permvar.sf.512", 16),
     32: ("@llvm.x86.avx.vpermilvar.ps.256", 4),
 }
+#: The instruction that permutes this many floats by indices, and the registers that it takes.
+_WHOLE_PERMUTATIONS = {
+    16: ("@llvm.x86.avx512.permvar.sf.512", 64),
+    8: ("@llvm.x86.avx2.permps", 32),
+}
 _FLOAT_BYTES = 4
 
 
@@ -33,3 +38,20 @@ def looked_up(v: Vector, table: Sequence[float], index: str) -> str:
         for part in v.parts("i32", index, length)
     ]
     return v.joined("float", parts)
+
+
+def can_permute(v: Vector) -> bool:
+    """Returns True if an instruction permutes the lanes of vectors of floats."""
+    _, register_bytes = _WHOLE_PERMUTATIONS.get(v.lanes, ("", v.target.vector_bytes + 1))
+    return v.target.vector_bytes >= register_bytes
+
+
+def permuted(v: Vector, value: str, index: str) -> str:
+    """Returns a vector of floats whose lanes are those of another one at i32 indices.
+
+    See `can_permute`.
+    """
+    name, _ = _WHOLE_PERMUTATIONS[v.lanes]
+    floats, indices = v.type("float"), v.type("i32")
+    v.code.declarations.add(f"declare {floats} {name}({floats}, {indices})")
+    return v.code.value(f"call {floats} {name}({floats} {value}, {indices} {index})")

@@ -15,6 +15,7 @@ import math
 from collections.abc import Iterator, Mapping
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.drivers.compiler.ir.extents.extent import Extent, estimate
 from neurald.drivers.compiler.ir.graph import Convolution, DepthwiseConvolution
@@ -23,6 +24,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import Epilogue, parameter_names, pointer_names
 from neurald.drivers.cpu.emit.instructions import Instructions
+from neurald.drivers.cpu.emit.math.float_tables import can_permute, permuted
 from neurald.drivers.cpu.emit.op_table import from_stored, stored
 from neurald.drivers.cpu.emit.vector import Vector, vector_type
 from neurald.drivers.cpu.kernels.common.addressing import address, multiple, opaque, total
@@ -111,6 +113,20 @@ def _new_routine(
     )
 
 
+class _Spread(Struct, frozen=True, kw_only=True):
+    """The inputs for a vector of channels if neither it nor a group divides the other.
+
+    Attributes:
+        first: the first input channel that is loaded.
+        count: how many are loaded.
+        places: the number among these for each lane, as a vector of i32.
+    """
+
+    first: str
+    count: int
+    places: str
+
+
 class _Depthwise:
     """Writes the function of a convolution whose groups have fewer channels than a vector."""
 
@@ -153,6 +169,7 @@ class _Depthwise:
         self._is_row_by_row = (
             self._width == 1 and estimate(node.input.size_bytes + node.output.size_bytes) > _MAX_CACHED_BYTES
         )
+        self._spread: _Spread | None = None
         self._blocks = 1
         if not self._is_row_by_row:
             self._blocks = -(-self._vectors // max(1, _MAX_TILE_INPUT_BYTES // near))
@@ -254,6 +271,7 @@ class _Depthwise:
             code, self._target, self._kernel, self._bias, channel, self.lanes, self._pointers
         )
         carried = [(v.type("float"), first)] * run.length
+        self._spread = self._new_spread(channel)
         if self._width == 1:
             source = address(code, source, multiple(code, channel, node.input.type.size_bytes))
         row_bytes = math.prod(node.input.shape[2:]) * node.input.type.size_bytes * self._rows.dilation
@@ -269,6 +287,26 @@ class _Depthwise:
                 weights,
             )
         return loop.results
+
+    def _new_spread(self, channel: str) -> "_Spread | None":
+        """Returns how inputs are spread over a vector of channels, see `_Spread`."""
+        code, v, channels, width = self._code, self._vector, self._node.input.shape[3], self._width
+        is_regular = width % self.lanes == 0 or self.lanes % width == 0 or channels == 1
+        if is_regular or not can_permute(v):
+            return None
+        # A vector that begins with the last channel of a group needs the most inputs.
+        count = min(channels, (self.lanes + width - 2) // width + 1)
+        group = code.value(f"udiv i64 {channel}, {width}")
+        first = self._single.call("llvm.smin", "i64", group, str(channels - count))
+        rest = code.value(f"sub i64 {channel}, {multiple(code, first, width)}")
+        numbers = v.binary(
+            "add",
+            "i32",
+            v.splat("i32", code.value(f"trunc i64 {rest} to i32")),
+            v.numbers("i32", range(self.lanes)),
+        )
+        places = v.binary("udiv", "i32", numbers, v.number("i32", width))
+        return _Spread(first=first, count=count, places=places)
 
     def _add_row(
         self, run: TileRun, sums: list[str], source: str, channel: str, line: str, weights: Value
@@ -340,6 +378,15 @@ class _Depthwise:
                 yield code.value(
                     f"shufflevector {few} {loaded}, {few} poison, <{self.lanes} x i32> <{offsets}>"
                 )
+            return
+        if self._spread is not None:
+            loaded, count = load(self._spread.first, self._spread.count), self._spread.count
+            few = vector_type("float", count)
+            offsets = ", ".join(f"i32 {lane if lane < count else 'poison'}" for lane in range(self.lanes))
+            widened = code.value(
+                f"shufflevector {few} {loaded}, {few} poison, <{self.lanes} x i32> <{offsets}>"
+            )
+            yield permuted(v, widened, self._spread.places)
             return
         whole = "poison"
         for lane in range(self.lanes):

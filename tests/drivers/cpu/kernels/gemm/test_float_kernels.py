@@ -34,6 +34,16 @@ def test_depthwise_convolutions(target: Target) -> None:
     check([Cases(seed).depthwise(FLOATS[seed], multiplier=each) for seed, each in multipliers], target)
 
 
+def test_depth_multipliers(target: Target) -> None:
+    """Groups begin and end within vectors, of which the last one may end with the last group."""
+    cases = [
+        windows((1, 5, 19, channels), (3, 3, channels * multiplier), pad=1, stride=1 + channels % 2)
+        for channels, multiplier in ((8, 6), (7, 5), (9, 3), (2, 17), (3, 9), (40, 3), (2, 24), (5, 7))
+    ]
+    cases += [Cases(seed).depthwise(Scalar.FLOAT16, multiplier=5 + seed) for seed in range(3)]
+    check(cases, target)
+
+
 def test_matrix_products(target: Target) -> None:
     forms: list[tuple[int | None, Shape]] = [(None, ()), (1, ()), (None, (2, 3)), (2, (3,))]
     check(
