@@ -1,7 +1,6 @@
 """Compares plans of least cost with the best ones of all choices of devices, on random graphs.
 
-    PYTHONPATH=src:tests python benchmarks/scheduler/exact.py [--first 0] [--seconds 60]
-        [--json FILE]
+    python benchmarks/scheduler/exact.py [--first 0] [--seconds 60] [--json FILE]
 
 Graphs have up to 14 operations, and two or three devices of random costs and links. The steps of a
 choice are as large as possible, so that plans of smaller steps may take less. A file that is there
@@ -15,14 +14,14 @@ import sys
 import time
 from pathlib import Path
 
-from support.models.every_choice import optimum
-from support.models.placement_problems import random_problem
-
 from neurald.runtime.partitioning.min_cost.search import MAX_EXACT, find_plan
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 
 from result_file import Cell, Column, Result, Table, circumstances, read, write
+from support.models.every_choice import optimum
+from support.models.placement_problems import random_problem
 
 _NAMES = ("a", "b", "c")
 

@@ -14,6 +14,7 @@ Offline at which the run is valid, or the smallest part if none is.
 """
 
 import argparse
+import importlib
 import queue
 import re
 import statistics
@@ -26,7 +27,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-import mlperf_loadgen as loadgen
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -115,9 +115,18 @@ class Workers:
             thread.join()
 
     def _serve(self) -> None:
+        loadgen = load_generator()
         while (sample := self._waiting.get()) is not None:
             self._run(self._inputs[sample.index % _SAMPLES])
             loadgen.QuerySamplesComplete([loadgen.QuerySampleResponse(sample.id, 0, 0)])
+
+
+def load_generator() -> Any:
+    """Returns the module of LoadGen; ends the program if it is not installed."""
+    try:
+        return importlib.import_module("mlperf_loadgen")
+    except ImportError:
+        sys.exit("MLPerf LoadGen is not installed. Run: .venv/bin/python -m pip install mlcommons-loadgen")
 
 
 def settings_of(scenario: str, seconds: float, rate: float) -> Any:
@@ -128,6 +137,7 @@ def settings_of(scenario: str, seconds: float, rate: float) -> Any:
         seconds: how long the run takes at least.
         rate: the samples per second that are expected, or for Server offered.
     """
+    loadgen = load_generator()
     settings = loadgen.TestSettings()
     settings.scenario = getattr(loadgen.TestScenario, scenario)
     settings.mode = loadgen.TestMode.PerformanceOnly
@@ -150,6 +160,7 @@ def settings_of(scenario: str, seconds: float, rate: float) -> Any:
 def measured(run: Run, inputs: Any, scenario: str, seconds: float, rate: float) -> tuple[float, float, bool]:
     """Returns the samples per second of a run, its latency at p90 in ms, and its validity."""
     workers = Workers(run, inputs)
+    loadgen = load_generator()
     log = loadgen.LogSettings()
     with tempfile.TemporaryDirectory() as folder:
         log.log_output.outdir = folder
@@ -240,6 +251,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=1)
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write a result file")
     arguments = parser.parse_args()
+    load_generator()
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         model = Path(folder) / "network.tflite"
         model.write_bytes(tflite_file(NETWORKS[arguments.network](), np.int8))

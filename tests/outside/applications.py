@@ -7,6 +7,7 @@ programs in `programs/` call the packages, and write what they found to a file. 
 scripts from the checkouts that NEURALD_REPOSITORIES names.
 """
 
+import argparse
 import importlib.machinery
 import importlib.util
 import os
@@ -123,8 +124,15 @@ def main() -> int:
         del sys.argv[:2]
         _run_on_litert(sys.argv[0])
         return 0
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"programs to run: {', '.join(NEEDS)}; all by default"
+    )
+    names = parser.parse_args().names
+    if unknown := [name for name in names if name not in NEEDS]:
+        parser.error(f"no program has the name {unknown[0]}; expected one of {', '.join(NEEDS)}")
     problems = 0
-    for name in sys.argv[1:] or NEEDS:
+    for name in names or NEEDS:
         if lacking := missing(name):
             print(f"{name}: {lacking} is not installed")
             continue
