@@ -109,9 +109,12 @@ def test_the_model_must_be_finished() -> None:
 def test_device_lists() -> None:
     model = add_model()
     device: Any = cpu()
-    for devices in ([], [device, device], [device, SampleDevice("cpu")], ["cpu"]):
+    for devices in ([], [device, device], [device, SampleDevice("cpu")], [7]):
         assert error_code(nd.CompilationBuilder, model, devices) is BAD_DATA
         assert error_code(nd.supported_operations, model, devices) is BAD_DATA
+    for call in (nd.CompilationBuilder, nd.supported_operations):
+        assert error_code(call, model, ["nothing"]) is nd.ResultCode.UNAVAILABLE_DEVICE
+        call(model, ["cpu"])
 
 
 def test_plan_of_one_device() -> None:
