@@ -201,6 +201,14 @@ def test_code_for_small_images_is_right(name: str) -> None:
         check(model, opened, size)
 
 
+@pytest.mark.parametrize("name", [name for name in (*MODELS, *STRIDED) if name.startswith("int8")])
+def test_code_for_small_images_of_bytes_serves_all_sizes(name: str) -> None:
+    """Rows that are shorter than a vector are packed by the same code as longer ones."""
+    model = {**MODELS, **STRIDED}[name]()
+    opened = compiled(model, (6, 8))
+    assert [size for size in ((6, 8), *SIZES) if not check(model, opened, size)] == []
+
+
 def test_padding_that_differs_for_many_remainders_is_a_kernel() -> None:
     model = Images(3).convolution(16, 8, 8)
     opened = compiled(model, (41, 47))

@@ -1,6 +1,6 @@
 """Packs the inputs of a block of output rows into scratch memory, with padding around the image."""
 
-from neurald.drivers.compiler.ir.extents.extent import Extent, may_change
+from neurald.drivers.compiler.ir.extents.extent import Extent, estimate, may_change
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.common.addressing import address, multiple
@@ -56,7 +56,7 @@ class InputPacker:
         first = v.binary("add", "i64", multiple(code, image, layout.rows.length), begin)
         count = v.binary("sub", "i64", end, begin)
         source = multiple(code, first, row)
-        is_short = may_change(row)
+        is_short = self._may_be_short(row)
         if is_short or row >= self._packing.lanes:
             begin = address(code, self._source, multiple(code, source, layout.type.size_bytes))
             elements = multiple(code, count, row)
@@ -100,7 +100,7 @@ class InputPacker:
         left = columns.padding_before * layout.pixel_elements
         right = left + columns.length * layout.pixel_elements
         count = columns.length * layout.channels
-        is_short = may_change(count)
+        is_short = self._may_be_short(count)
         is_whole = layout.pixel_elements == layout.channels * layout.repeat
         if is_whole and (is_short or count >= self._packing.lanes):
             row = count * layout.type.size_bytes
@@ -161,13 +161,22 @@ class InputPacker:
         """Returns the number of vectors for this many elements."""
         return -(-count * self._scheme.element_bytes // self._scheme.target.vector_bytes)
 
+    def _may_be_short(self, count: int) -> bool:
+        """Returns True if code must also be right for fewer elements than a vector has.
+
+        Open lengths of which the example is so short share their code, whatever they are.
+        """
+        return may_change(count) or (isinstance(count, Extent) and estimate(count) < self._packing.lanes)
+
     def _copy(self, source: str, offset: str, count: int) -> None:
         """Copies elements in the scheme's form, without reading or writing beyond them."""
         code, packing, lanes = self._code, self._packing, self._packing.lanes
         begin = address(code, self._source, multiple(code, source, packing.type.size_bytes))
         target = address(code, "%scratch", multiple(code, offset, self._scheme.element_bytes))
-        is_short = may_change(count)
-        if is_short or count > lanes * UNROLLED:
+        is_short = self._may_be_short(count)
+        # A loop is valid for other lengths, too.
+        most = lanes - 1 if isinstance(count, Extent) else lanes * UNROLLED
+        if is_short or count > most:
             packing.copy_all(code, begin, target, str(count), may_be_short=is_short)
             return
         done = 0
