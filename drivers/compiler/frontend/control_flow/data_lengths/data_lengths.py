@@ -9,7 +9,6 @@ from math import prod
 from typing import Any
 
 from neurald.drivers.compiler.frontend.control_flow.data_lengths.shape_lengths import ShapeLengths
-from neurald.drivers.compiler.frontend.control_flow.graph.added_operations import AddedOperations
 from neurald.drivers.compiler.frontend.control_flow.graph.flat_graph import (
     RESHAPES,
     STRIDED_SLICES,
@@ -28,7 +27,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.model.graph import Operation
 from neurald.hal.model.numbering import operand_name
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import FusedActivation, OperandType
+from neurald.hal.model.types import OperandType
 from neurald.hal.operations import DEFINITIONS
 from neurald.hal.operations.machinery.call import Array, UnknownValue
 from neurald.hal.records import replace
@@ -166,11 +165,7 @@ class DataLengths:
         # rare
         from neurald.drivers.compiler.frontend.control_flow.data_lengths.counted_ranges import range_count
 
-        added = AddedOperations(
-            self._flat,
-            lambda each, shapes: self._operands.append(each, shapes, place),
-            operation.number,
-        )
+        added = self._operands.adding(operation, place)
         length = self._distance(operation)
         if length is None:
             # Counts that are negative or too large to be a length are those of errors.
@@ -181,7 +176,7 @@ class DataLengths:
             return
         start, _, delta = operation.inputs
         ends = [self._flat.integers(as_objects(each), kind) for each in (0, length, 1)]
-        none = added.constant(FusedActivation.NONE, OperandType.INT32)
+        none = added.no_activation()
         numbers = added.computed(OperationType.TFLITE_RANGE, ends, kind)
         scaled = added.computed(OperationType.TFLITE_MUL, (numbers, delta, none), kind)
         added.add(OperationType.TFLITE_ADD, (scaled, start, none), output)

@@ -6,7 +6,6 @@ zeros that there may be around it, of which the given one is a slice.
 
 from typing import Any
 
-from neurald.drivers.compiler.frontend.control_flow.graph.added_operations import AddedOperations
 from neurald.drivers.compiler.frontend.control_flow.graph.flat_graph import FlatGraph, Place
 from neurald.drivers.compiler.frontend.control_flow.graph.length_symbols import LengthSymbols
 from neurald.drivers.compiler.frontend.control_flow.graph.stored_operands import StoredOperands
@@ -66,7 +65,7 @@ def add_transposed(
     for axis in (0, 1 if first == 2 else 3):
         number = symbols.extent_of(sums[axis])
         symbols.require_zero(number - wanted[axis])
-    added = AddedOperations(flat, lambda each, shapes: operands.append(each, shapes, place), operation.number)
+    added = operands.adding(operation, place)
     # The form with an output shape has it and the padding as its fourth and fifth input.
     inputs = (
         *operation.inputs[:3],

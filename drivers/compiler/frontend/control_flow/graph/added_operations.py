@@ -8,7 +8,7 @@ from neurald.drivers.compiler.frontend.control_flow.graph.flat_graph import Flat
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.hal.model.graph import Operand, Operation
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import Lifetime, OperandType
+from neurald.hal.model.types import FusedActivation, Lifetime, OperandType
 from neurald.hal.operations import DEFINITIONS
 
 #: Adds an operation whose results have these shapes.
@@ -33,6 +33,23 @@ class AddedOperations:
         return self._flat.add_operand(
             Operand(type=kind, dimensions=array.shape, lifetime=Lifetime.CONSTANT_COPY, value=array.tobytes())
         )
+
+    def no_activation(self) -> int:
+        """Adds the constant for no fused activation."""
+        return self.constant(FusedActivation.NONE, OperandType.INT32)
+
+    def limited(self, index: int) -> int:
+        """Returns integers as INT32; those that do not fit become the closest ones that do."""
+        kind = self._flat.operands[index].type
+        if kind is OperandType.TENSOR_INT32:
+            return index
+        limits = np.iinfo(np.int32)
+        for each, limit in (
+            (OperationType.TFLITE_MINIMUM, limits.max),
+            (OperationType.TFLITE_MAXIMUM, limits.min),
+        ):
+            index = self.computed(each, (index, self.constant([limit], kind)), kind)
+        return self.computed(OperationType.TFLITE_CAST, (index,), OperandType.TENSOR_INT32)
 
     def computed(self, kind: OperationType, inputs: Sequence[int], result: OperandType) -> int:
         """Adds an operation, and returns its result."""

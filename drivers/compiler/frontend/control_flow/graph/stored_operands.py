@@ -7,6 +7,7 @@ lengths that depend on data (`Part`), which need not be computed where only a pa
 from collections.abc import Sequence
 from typing import Any
 
+from neurald.drivers.compiler.frontend.control_flow.graph.added_operations import AddedOperations
 from neurald.drivers.compiler.frontend.control_flow.graph.flat_graph import FlatGraph, Part, Place
 from neurald.drivers.compiler.frontend.control_flow.graph.length_symbols import LengthSymbols
 from neurald.drivers.compiler.frontend.control_flow.structured_model import Copy, LengthUpdate, SliceSize
@@ -50,6 +51,12 @@ class StoredOperands:
     def append(self, operation: Operation, shapes: Sequence[Shape], place: Place) -> None:
         """Adds an operation with operands of the flat graph. Inputs that are lengths are stored."""
         self._flat.append(self._with_stored_inputs(operation), shapes, place)
+
+    def adding(self, operation: Operation, place: Place) -> AddedOperations:
+        """Returns what adds operations on behalf of another one, at its place."""
+        return AddedOperations(
+            self._flat, lambda added, shapes: self.append(added, shapes, place), operation.number
+        )
 
     def _with_stored_inputs(self, operation: Operation) -> Operation:
         """Returns an operation whose inputs are stored, except those that its shape depends on."""

@@ -4,13 +4,13 @@ A concatenation of the elements before a slice, new elements, and the elements a
 TensorFlow writes an element of a list, becomes an update of that slice.
 """
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from msgspec import Struct
 
+from neurald.drivers.compiler.frontend.control_flow.graph.added_operations import AddedOperations
 from neurald.drivers.compiler.frontend.control_flow.graph.flat_graph import (
     CONCATENATIONS,
     SLICES,
@@ -31,13 +31,15 @@ from neurald.drivers.compiler.frontend.lengths.symbolic_integers import (
 )
 from neurald.drivers.compiler.ir.extents.extent import is_zero
 from neurald.hal.errors import BadData
-from neurald.hal.model.graph import Operand, Operation
+from neurald.hal.model.graph import Operation
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import FusedActivation, Lifetime, OperandType
+from neurald.hal.model.types import Lifetime, OperandType
 from neurald.hal.operations.machinery.arguments import slice_range
 from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.movement.concatenation import concatenation_axis
 from neurald.hal.records import replace
+
+_INT = OperandType.TENSOR_INT32
 
 
 class CountedSlices:
@@ -176,16 +178,16 @@ class CountedSlices:
                 is_int32 = self._flat.operands[index].type is OperandType.TENSOR_INT32
                 if existing is not None and is_vector and is_int32 and existing.tolist() == list(sums):
                     return index
-        add = partial(self._add_integers, operation, place)
+        added = self._operands.adding(operation, place)
         vector = self._flat.integers(as_objects(tuple([each.constant for each in sums])))
-        none, count = self._none(), len(sums)
+        none = added.no_activation()
         for element in dict.fromkeys(key for each in sums for key, _ in each.terms):
             factors = self._flat.integers([dict(each.terms).get(element, 0) for each in sums])
-            scaled = add(OperationType.MUL, (self._element(element, add), factors, none), count)
-            vector = add(OperationType.ADD, (scaled, vector, none), count)
+            scaled = added.computed(OperationType.MUL, (self._element(element, added), factors, none), _INT)
+            vector = added.computed(OperationType.ADD, (scaled, vector, none), _INT)
         return vector
 
-    def _element(self, element: tuple[int, int], add: "Callable[..., int]") -> int:
+    def _element(self, element: tuple[int, int], added: AddedOperations) -> int:
         """Returns an element of an operand of integers as an INT32 vector; adds its operations.
 
         An element that does not fit is replaced by the closest one that does.
@@ -195,34 +197,12 @@ class CountedSlices:
         if not kind.is_tensor:
             raise NotStructured("a slice begins at an index that is a scalar operand")
         count = int(np.prod(self._flat.shape(operand)))
-        found = add(OperationType.TFLITE_RESHAPE, (operand, self._flat.integers([count])), count, kind)
+        shape = self._flat.integers([count])
+        found = added.computed(OperationType.TFLITE_RESHAPE, (operand, shape), kind)
         if count > 1:
             slicing = (found, self._flat.integers([number]), self._flat.integers([1]))
-            found = add(OperationType.TFLITE_SLICE, slicing, 1, kind)
-        if kind is OperandType.TENSOR_INT64:
-            limits = np.iinfo(np.int32)
-            for each, limit in (
-                (OperationType.TFLITE_MINIMUM, limits.max),
-                (OperationType.TFLITE_MAXIMUM, limits.min),
-            ):
-                found = add(each, (found, self._flat.integers([limit], kind)), 1, kind)
-            found = add(OperationType.TFLITE_CAST, (found,), 1)
-        return found
-
-    def _add_integers(
-        self,
-        operation: Operation,
-        place: Place,
-        kind: OperationType,
-        inputs: tuple[int, ...],
-        length: int,
-        result: OperandType = OperandType.TENSOR_INT32,
-    ) -> int:
-        """Adds an operation that computes a vector on behalf of another operation."""
-        output = self._flat.add_operand(Operand(type=result, dimensions=(length,)))
-        added = Operation(type=kind, inputs=inputs, outputs=(output,), number=operation.number)
-        self._operands.append(added, ((length,),), place)
-        return output
+            found = added.computed(OperationType.TFLITE_SLICE, slicing, kind)
+        return added.limited(found)
 
     def _counted_from_end(
         self, begin: int, lengths: Sequence[int], operation: Operation, place: Place
@@ -231,25 +211,15 @@ class CountedSlices:
 
         Elements to which 0 is added stay as they are.
         """
-        add = partial(self._add_integers, operation, place)
-        count, none = len(lengths), self._none()
-        negative = add(OperationType.LESS, (begin, self._flat.integers([0])), count, OperandType.TENSOR_BOOL8)
-        ones = add(OperationType.TFLITE_CAST, (negative,), count)
-        added = add(OperationType.MUL, (ones, self._flat.integers(lengths), none), count)
-        counted = add(OperationType.ADD, (added, begin, none), count)
+        added = self._operands.adding(operation, place)
+        none, zero = added.no_activation(), self._flat.integers([0])
+        negative = added.computed(OperationType.LESS, (begin, zero), OperandType.TENSOR_BOOL8)
+        ones = added.computed(OperationType.TFLITE_CAST, (negative,), _INT)
+        more = added.computed(OperationType.MUL, (ones, self._flat.integers(lengths), none), _INT)
+        counted = added.computed(OperationType.ADD, (more, begin, none), _INT)
         least = np.where(np.array([is_zero(each) for each in lengths]), np.iinfo(np.int32).min, 0)
-        return add(OperationType.TFLITE_MAXIMUM, (counted, self._flat.integers(least.tolist())), count)
-
-    def _none(self) -> int:
-        """Adds the constant for no fused activation."""
-        return self._flat.add_operand(
-            Operand(
-                type=OperandType.INT32,
-                dimensions=(),
-                lifetime=Lifetime.CONSTANT_COPY,
-                value=np.int32(FusedActivation.NONE).tobytes(),
-            )
-        )
+        limits = self._flat.integers(least.tolist())
+        return added.computed(OperationType.TFLITE_MAXIMUM, (counted, limits), _INT)
 
     def _list_update(self, operation: Operation, call: Call, place: Place) -> int:
         """Adds a concatenation of a prefix, new elements, and the rest of the same operand."""

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from neurald.drivers.compiler.frontend.control_flow.graph.added_operations import AddedOperations
 from neurald.drivers.compiler.frontend.control_flow.graph.flat_graph import FlatGraph, Place
 from neurald.drivers.compiler.frontend.control_flow.graph.length_symbols import LengthSymbols
 from neurald.drivers.compiler.frontend.control_flow.graph.stored_operands import StoredOperands
@@ -17,7 +16,7 @@ from neurald.drivers.compiler.frontend.lengths.symbolic_integers import Sum
 from neurald.hal.errors import BadData
 from neurald.hal.model.graph import Operation
 from neurald.hal.model.operation_type import OperationType
-from neurald.hal.model.types import FusedActivation, Lifetime, OperandType
+from neurald.hal.model.types import Lifetime, OperandType
 from neurald.hal.records import replace
 
 _T = OperationType
@@ -33,7 +32,7 @@ class SteppedSlices:
         symbols: the symbols of its lengths.
         operands: adds operations to it.
         operation: the slice.
-        place: the number of its original graph, and its origin.
+        place: its place in the model.
     """
 
     def __init__(
@@ -51,9 +50,7 @@ class SteppedSlices:
         self._masks = [
             int(self._call.scalar(name)) for name in ("begin_mask", "end_mask", "shrink_axis_mask")
         ]
-        self._added = AddedOperations(
-            flat, lambda added, shapes: operands.append(added, shapes, place), operation.number
-        )
+        self._added = operands.adding(operation, place)
 
     def add(self) -> None:
         """Adds the slice.
@@ -87,8 +84,10 @@ class SteppedSlices:
                 removed_before = (self._masks[2] & (1 << axis) - 1).bit_count()
                 wanted = declared[axis - removed_before] if declared else 0
                 numbers = self._numbers(self._count(counts, axis, wanted))
-                scaled = self._compute(_T.MUL, numbers, self._element(steps, axis), self._none())
-                indices = self._compute(_T.ADD, scaled, first, self._none())
+                scaled = self._compute(
+                    _T.MUL, numbers, self._element(steps, axis), self._added.no_activation()
+                )
+                indices = self._compute(_T.ADD, scaled, first, self._added.no_activation())
             inputs = source, self._scalar(axis), indices, self._scalar(0)
             if axis == axes[0]:
                 self._added.add(_T.TFLITE_GATHER, inputs, self._operation.outputs[0])
@@ -158,14 +157,7 @@ class SteppedSlices:
 
     def _integers(self, name: str) -> int:
         """Returns an input as a vector of INT32; what does not fit becomes the closest number."""
-        index = self._call.index(name)
-        kind = self._flat.operands[index].type
-        if kind is _INT:
-            return index
-        limits = np.iinfo(np.int32)
-        for operation, limit in ((_T.TFLITE_MINIMUM, limits.max), (_T.TFLITE_MAXIMUM, limits.min)):
-            index = self._compute(operation, index, self._added.constant([limit], kind), kind=kind)
-        return self._compute(_T.TFLITE_CAST, index)
+        return self._added.limited(self._call.index(name))
 
     def _vector(self, value: int, count: int) -> int:
         return self._added.constant([value] * count, _INT)
@@ -173,14 +165,11 @@ class SteppedSlices:
     def _scalar(self, value: int) -> int:
         return self._added.constant(value, OperandType.INT32)
 
-    def _none(self) -> int:
-        return self._scalar(FusedActivation.NONE)
-
     def _sum(self, one: int, other: int) -> int:
-        return self._compute(_T.ADD, one, other, self._none())
+        return self._compute(_T.ADD, one, other, self._added.no_activation())
 
     def _difference(self, one: int, other: int) -> int:
-        return self._compute(_T.SUB, one, other, self._none())
+        return self._compute(_T.SUB, one, other, self._added.no_activation())
 
     def _chosen(self, condition: int, one: int, other: int) -> int:
         return self._compute(_T.TFLITE_SELECT_V2, condition, one, other)
