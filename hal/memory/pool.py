@@ -68,12 +68,24 @@ class Memory(Unpicklable):
 
     `allocate` and `from_fd` create the kinds that an application needs; `HostMemory` wraps an
     existing buffer.
+
+    Args:
+        buffer: a view of single bytes.
+
+    Raises:
+        WrongType: it is something else, such as an array.
     """
 
     instead_of_pickling = "Memory.copy copies its bytes, and bytes(memory.view()) can be pickled"
     _address: int | None = None
 
     def __init__(self, buffer: memoryview) -> None:
+        # Offsets and sizes of other views would be those of elements.
+        if not isinstance(buffer, memoryview) or buffer.format != "B":
+            raise WrongType(
+                f"the buffer of a memory is {shown(buffer)}; a memoryview of single bytes is expected. "
+                "Memory.allocate creates memory, and numpy.asarray(memory.view()) reads and writes it"
+            )
         self._buffer = buffer
 
     @staticmethod

@@ -6,6 +6,7 @@ can be changed only in preparation. A rejected call changes nothing.
 
 import math
 from enum import Enum, auto
+from typing import TYPE_CHECKING
 
 from neurald.hal.api_arguments import flag, number, time_limit
 from neurald.hal.device import MAX_LOOP_TIMEOUT_S
@@ -18,6 +19,10 @@ from neurald.hal.unpicklable import Unpicklable
 from neurald.runtime.execution.binding.arguments import ExecutionArguments
 from neurald.runtime.execution.compiled_model import COMPILE_ELSEWHERE, CompiledModel, require_compiled
 from neurald.runtime.execution.execution_settings import ExecutionSettings
+
+if TYPE_CHECKING:
+    # Only programs that give names need it.
+    from neurald.runtime.model.tensor_names import Kind
 
 
 class _ExecutionState(Enum):
@@ -80,7 +85,7 @@ class ExecutionPreparation(Unpicklable):
             self._require_preparation()
             self._arguments.enable_padding(flag(enable, "whether padding is enabled"))
 
-    def set_input(self, index: int, array: Array | None, dimensions: Dimensions = None) -> None:
+    def set_input(self, index: int | str, array: Array | None, dimensions: Dimensions = None) -> None:
         """Binds an array as an input; None omits an optional one.
 
         The array is read in place when the execution computes. Its shape sets the dimensions that
@@ -88,7 +93,7 @@ class ExecutionPreparation(Unpicklable):
         (bytes or text) or one of NumPy's string types, is copied now.
 
         Args:
-            index: the index of the input.
+            index: the position of the input, or its name.
             array: its value; None if the operand is optional and omitted.
             dimensions: the shape of this value; by default that of the array.
 
@@ -99,9 +104,9 @@ class ExecutionPreparation(Unpicklable):
         """
         with self._lock:
             self._require_preparation()
-            self._arguments.set_input(index, array, dimensions)
+            self._arguments.set_input(self._position(index, "input"), array, dimensions)
 
-    def set_output(self, index: int, array: Array, dimensions: Dimensions = None) -> None:
+    def set_output(self, index: int | str, array: Array, dimensions: Dimensions = None) -> None:
         """Binds an array as an output, which is written in place.
 
         If the model and `dimensions` leave the shape open, the array is only a buffer, which is
@@ -109,7 +114,7 @@ class ExecutionPreparation(Unpicklable):
         an array of objects, which receives bytes.
 
         Args:
-            index: the index of the output.
+            index: the position of the output, or its name.
             array: the memory of the output.
             dimensions: its shape, if the model leaves it open and it is known.
 
@@ -121,15 +126,15 @@ class ExecutionPreparation(Unpicklable):
         """
         with self._lock:
             self._require_preparation()
-            self._arguments.set_output(index, array, dimensions)
+            self._arguments.set_output(self._position(index, "output"), array, dimensions)
 
     def set_input_from_memory(
-        self, index: int, memory: Memory, offset: int, length: int, dimensions: Dimensions = None
+        self, index: int | str, memory: Memory, offset: int, length: int, dimensions: Dimensions = None
     ) -> None:
         """Binds `length` bytes of `memory`, from `offset`, as an input.
 
         Args:
-            index: the index of the input.
+            index: the position of the input, or its name.
             memory: the memory that holds the bytes.
             offset: the offset of the first byte; 0 for device memory, which is always used as a
                 whole.
@@ -144,20 +149,32 @@ class ExecutionPreparation(Unpicklable):
         """
         with self._lock:
             self._require_preparation()
-            self._arguments.set_input_from_memory(index, memory, offset, length, dimensions)
+            self._arguments.set_input_from_memory(
+                self._position(index, "input"), memory, offset, length, dimensions
+            )
 
     def set_output_from_memory(
-        self, index: int, memory: Memory, offset: int, length: int, dimensions: Dimensions = None
+        self, index: int | str, memory: Memory, offset: int, length: int, dimensions: Dimensions = None
     ) -> None:
         """Binds bytes of a memory as an output; see `set_input_from_memory`.
 
         Args:
-            index: the index of the output.
+            index: the position of the output, or its name.
             memory, offset, length, dimensions: as for `set_input_from_memory`.
         """
         with self._lock:
             self._require_preparation()
-            self._arguments.set_output_from_memory(index, memory, offset, length, dimensions)
+            self._arguments.set_output_from_memory(
+                self._position(index, "output"), memory, offset, length, dimensions
+            )
+
+    def _position(self, index: int | str, kind: "Kind") -> int:
+        """Returns a position; see `tensor_position`."""
+        if not isinstance(index, str):
+            return index
+        from neurald.runtime.model.tensor_names import tensor_position  # rarely needed
+
+        return tensor_position(self._compilation.model, index, kind)
 
     def set_reusable(self, reusable: bool = True) -> None:
         """Allows the execution to compute again after it has completed.

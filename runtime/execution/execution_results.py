@@ -33,11 +33,11 @@ class ExecutionResults(ExecutionPreparation):
         if event is not None:
             event.ends_within(0)
 
-    def output_dimensions(self, index: int) -> tuple[int, ...]:
+    def output_dimensions(self, index: int | str) -> tuple[int, ...]:
         """Returns the actual shape of an output.
 
         Args:
-            index: the index of the output.
+            index: the position of the output, or its name.
 
         Raises:
             BadData: there is no such output, or it is a scalar.
@@ -45,7 +45,7 @@ class ExecutionResults(ExecutionPreparation):
                 buffer.
             OutputInsufficientSize: the buffer was too small, and the rank is not known.
         """
-        index = integer(index, "the index of the output")
+        index = integer(self._position(index, "output"), "the index of the output")
         self._finish_if_over()
         with self._lock:
             result = self._completed()
@@ -70,11 +70,11 @@ class ExecutionResults(ExecutionPreparation):
             for index, operand in enumerate(self._arguments.output_operands)
         ]
 
-    def output_rank(self, index: int) -> int:
+    def output_rank(self, index: int | str) -> int:
         """Returns the rank of an output; see `output_dimensions`.
 
         Args:
-            index: the index of the output.
+            index: the position of the output, or its name.
         """
         return len(self.output_dimensions(index))
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from neurald.hal.model.graph import Operand
 from neurald.hal.model.model import Model
+from neurald.runtime.model.tensor_names import tensor_names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,25 +54,16 @@ class TensorInfo:
 
 def inputs_of(model: Model) -> tuple[TensorInfo, ...]:
     """Describes the inputs of a model."""
-    return _described(model.input_operands, model.input_names, "input")
+    return _described(model.input_operands, tensor_names(model, "input"))
 
 
 def outputs_of(model: Model) -> tuple[TensorInfo, ...]:
     """Describes the outputs of a model."""
-    return _described(model.output_operands, model.output_names, "output")
+    return _described(model.output_operands, tensor_names(model, "output"))
 
 
-def _described(operands: tuple[Operand, ...], names: tuple[str, ...], kind: str) -> tuple[TensorInfo, ...]:
-    given = names or tuple(operand.name for operand in operands)
-    unique: list[str] = []
-    for position, name in enumerate(given):
-        # Names in files are free text: they may be missing or repeated.
-        if not name or given.count(name) > 1:
-            name = f"{name or kind}_{position}"
-            while name in given or name in unique:
-                name += "_"
-        unique.append(name)
-    return tuple(_info(name, operand) for name, operand in zip(unique, operands, strict=True))
+def _described(operands: tuple[Operand, ...], names: tuple[str, ...]) -> tuple[TensorInfo, ...]:
+    return tuple(_info(name, operand) for name, operand in zip(names, operands, strict=True))
 
 
 def _info(name: str, operand: Operand) -> TensorInfo:

@@ -23,7 +23,7 @@ from neurald.hal.errors import BadData, BadState
 from neurald.hal.process.orphans import ORPHANS
 from neurald.hal.process.own_program import own_program
 from neurald.hal.records import DECODE_ERRORS
-from neurald.hal.wording import printable
+from neurald.hal.wording import counted, printable
 from neurald.service.crashes.autopsy import DriverEnd, describe_end, suspects
 from neurald.service.crashes.trial_job import TrialJob, TrialReport
 from neurald.service.logs.formatters import DRIVER
@@ -306,7 +306,7 @@ class CrashInvestigator:
         if report.kills and report.pattern is not None:
             before = sum(each.count for each in entry.pattern.operations)
             found = sum(each.count for each in report.pattern.operations)
-            text = f"found among {before} operations in {report.trials} trials"
+            text = f"found among {counted(before, 'operation')} in {counted(report.trials, 'trial')}"
             if not report.is_complete:
                 text += ", before the time ran out"
             self._records.narrow(entry, report.pattern, text)

@@ -3,8 +3,9 @@
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import partial
+from typing import Any
 
 from neurald.hal.api_arguments import integer, waiting_time
 from neurald.hal.errors import (
@@ -255,6 +256,15 @@ class Event(Unpicklable):
         if self._error is not None:
             # Drops the frames of earlier waits, which would accumulate.
             raise self._error.with_traceback(None)
+
+    def __await__(self) -> Generator[Any, None, None]:
+        """Waits as `wait` does, in a thread of asyncio, while other coroutines run.
+
+        The execution goes on if the coroutine is cancelled.
+        """
+        import asyncio  # slow to import, and whoever awaits has imported it
+
+        return asyncio.to_thread(self.wait).__await__()
 
     def _await(self, timeout_s: float | None) -> bool:
         if timeout_s is not None and timeout_s >= NEVER_S:

@@ -20,6 +20,7 @@ from neurald.hal.lazy_numpy import Array
 from neurald.hal.model.model import Model
 from neurald.hal.model.numbering import operation_name
 from neurald.hal.sync.cancellation import Cancellation
+from neurald.hal.wording import counted
 from neurald.runtime.devices.driver_faults import convert_driver_faults
 from neurald.runtime.execution.verification.captured_run import CapturedRun
 from neurald.runtime.execution.verification.step_comparison import StepComparison, has_undecided
@@ -103,7 +104,7 @@ class Investigation:
         found = range(-start, end)
         names = ", ".join(operation_name(graph, number) for number in found[:_SHOWN])
         more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-        text = f"{names}{more}, found among {count} operations in {self._trials} trials"
+        text = f"{names}{more}, found among {counted(count, 'operation')} in {counted(self._trials, 'trial')}"
         self._differs(found)  # for its difference
         return self._finding(found, text)
 

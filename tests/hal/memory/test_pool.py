@@ -5,6 +5,7 @@ import gc
 import mmap
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from support.sweeps import sweep
 from support.waiting import wait_until
 
 import neurald as nd
-from neurald.hal.errors import BadData, BadState, OutOfMemory, Unmappable
+from neurald.hal.errors import BadData, BadState, OutOfMemory, Unmappable, WrongType
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory, checked_range, leave_all_pages
 from neurald.hal.memory.private_memory import anonymous
 
@@ -202,6 +203,13 @@ def test_from_fd(tmp_path: Path, offset: int) -> None:
     with path.open("r+b") as file:
         Memory.from_fd(file.fileno(), 10, offset).view()[:2] = b"ab"
     assert path.read_bytes()[offset : offset + 2] == b"ab"
+
+
+@sweep("buffer", [np.zeros(6), memoryview(b"four").cast("i"), b"bytes", None], ids=str)
+def test_a_memory_is_made_of_bytes(buffer: Any) -> None:
+    with pytest.raises(WrongType, match=r"a memoryview of single bytes is expected\. Memory\.allocate"):
+        Memory(buffer)
+    assert Memory(memoryview(b"bytes")).size == 5
 
 
 def test_from_fd_refuses(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Events: how a background execution ends, and fences for other executions."""
 
+import asyncio
 import os
 import threading
 
@@ -38,6 +39,27 @@ def test_a_limited_wait() -> None:
         event.wait(0.01)
     event.signal(None)
     event.wait(0.01)
+
+
+def test_coroutines_run_while_another_awaits_an_event() -> None:
+    event, failed, ran = Event(), Event.ended(), list[str]()
+    failed.signal(DeadObject("gone"))
+
+    async def waiting() -> None:
+        await event
+        ran.append("awaited")
+        with pytest.raises(DeadObject, match="gone"):
+            await failed
+
+    async def other() -> None:
+        ran.append("other")
+        event.signal(None)
+
+    async def both() -> None:
+        await asyncio.gather(waiting(), other())
+
+    asyncio.run(both())
+    assert ran == ["other", "awaited"]
 
 
 def test_the_fence_signals_with_the_event() -> None:
