@@ -5,6 +5,7 @@ The parsers of protocol buffers leave out what they do not know, without saying 
 
 import re
 from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
 from itertools import zip_longest
 from typing import Any, Final
 
@@ -16,6 +17,9 @@ _TOKEN: Final = re.compile(
 _PUNCTUATION: Final = frozenset("{}<>:[],;")
 #: What follows the name of a field, and not a value.
 _AFTER_NAME: Final = frozenset(":{<[")
+#: How like each other two names are of which one is misspelt, from 0 to 1. No two names that Triton
+#: has in a message are.
+_LIKE: Final = 0.82
 _CAPITAL: Final = re.compile("[A-Z]")
 #: The names of a field and of those that contain it, the outermost first.
 FieldPath = tuple[str, ...]
@@ -103,6 +107,20 @@ def unknown_fields(fields: Iterable[FieldPath], descriptor: Any) -> set[FieldPat
     """Returns the fields that a message does not have, without those that they contain."""
     counted = [(path, _known(path, descriptor)) for path in fields]
     return {path[: count + 1] for path, count in counted if count < len(path)}
+
+
+def misspelt_field(path: FieldPath, descriptor: Any) -> str | None:
+    """Returns the field that an unknown one is probably meant to be; None if none is like it.
+
+    Args:
+        path: as `unknown_fields` returns it.
+        descriptor: that of the outermost message.
+    """
+    for name in path[:-1]:
+        descriptor = descriptor.fields_by_name[name].message_type
+        if descriptor is None:
+            return None
+    return next(iter(get_close_matches(path[-1], descriptor.fields_by_name, 1, _LIKE)), None)
 
 
 def _known(path: FieldPath, descriptor: Any) -> int:

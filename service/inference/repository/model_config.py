@@ -24,6 +24,7 @@ from neurald.service.inference.repository.config_fields import (
     DeepNesting,
     fields_of_json,
     fields_of_text,
+    misspelt_field,
     unknown_fields,
     with_colons,
 )
@@ -146,8 +147,20 @@ def _refuse(name: str, fields: Iterable[tuple[str, ...]]) -> None:
 
 
 def _report(name: str, fields: Iterable[tuple[str, ...]]) -> None:
-    """Logs which fields of a configuration have no effect."""
+    """Logs which fields of a configuration have no effect.
+
+    Raises:
+        ServiceError: one is misspelt, so that it would have no effect by mistake.
+    """
     if unknown := unknown_fields(fields, ModelConfig.DESCRIPTOR):
+        for path in sorted(unknown):
+            meant = misspelt_field(path, ModelConfig.DESCRIPTOR)
+            if meant is not None:
+                raise ServiceError(
+                    Status.INVALID,
+                    f"the model {name} is configured with {'.'.join(path)}, which is no field; {meant} seems to be "
+                    "meant",
+                )
         shown = ", ".join(".".join(each) for each in sorted(unknown))
         if len(shown) > _MAX_SHOWN:
             shown = f"{shown[:_MAX_SHOWN]}… ({len(unknown)} fields)"

@@ -183,7 +183,7 @@ class HttpApp:
                     error_content(f"{quoted(path)} takes {' and '.join(route)}"),
                     [*JSON, (b"allow", ", ".join(route).encode())],
                 )
-            return 404, error_content(f"there is no {quoted(path)}"), JSON
+            return 404, error_content(f"there is no {quoted(path)}; /v2/openapi.json lists the calls"), JSON
         self._admit(route.group, body.headers, needs_token=not path.startswith("/v2/health/"))
         answer: Answer = await route.call(body, **route.given)
         return answer

@@ -9,7 +9,8 @@ from support.sweeps import sweep
 
 from neurald.hal.lanes.opening import TensorDescription
 from neurald.service.inference.protocol.errors import ServiceError
-from neurald.service.inference.protocol.messages import POOL
+from neurald.service.inference.protocol.messages import POOL, ModelConfig
+from neurald.service.inference.repository.config_fields import misspelt_field, unknown_fields
 from neurald.service.inference.repository.model_config import (
     absent_versions,
     completed,
@@ -109,6 +110,42 @@ def test_fields_without_effect_are_logged(
     assert len(caplog.records) == bool(logged)
     assert all(each.getMessage().endswith(f"no effect here: {', '.join(logged)}") for each in caplog.records)
     assert settings_of("m", config).instances == instances
+
+
+@sweep(
+    ("text", "words"),
+    [
+        ("max_batch_sizes: 8", "max_batch_sizes, which is no field; max_batch_size seems to be meant"),
+        ("dynamic_batch {}", "dynamic_batch, which is no field; dynamic_batching"),
+        ("dynamic_batching { prefered_batch_size: [4] }", "prefered_batch_size, .*; preferred_batch_size"),
+        ("instance_groups [ { count: 2 } ]", "instance_groups, .*; instance_group"),
+        ('input { name: "x" datatype: TYPE_FP32 }', r"input\.datatype, .*; data_type"),
+    ],
+)
+def test_misspelt_fields_are_refused(text: str, words: str) -> None:
+    with pytest.raises(ServiceError, match=words):
+        parse_config("m", text)
+
+
+def test_no_field_of_triton_is_taken_for_a_misspelt_one() -> None:
+    message = ModelConfig.DESCRIPTOR
+    fields = {
+        "": (
+            "platform backend runtime batch_input batch_output optimization sequence_batching "
+            "ensemble_scheduling cc_model_filenames metric_tags model_operations model_transaction_policy "
+            "model_repository_agents response_cache"
+        ),
+        "input": "is_shape_tensor allow_ragged_batch is_non_linear_format_io",
+        "output": "is_shape_tensor is_non_linear_format_io",
+        "instance_group": "rate_limiter gpus secondary_devices profile passive host_policy name",
+        "dynamic_batching": "preserve_ordering",
+        "model_warmup": "count",
+    }
+    for outer, names in fields.items():
+        for name in names.split():
+            path = (outer, name) if outer else (name,)
+            known = not unknown_fields([path], message)
+            assert known or misspelt_field(path, message) is None, path
 
 
 def test_fields_without_effect_of_json_are_logged(caplog: pytest.LogCaptureFixture) -> None:
