@@ -131,6 +131,12 @@ class _ScatterWriter:
         """Writes instructions for all elements of a row, in vectors of decreasing length."""
         code, lanes = self._code, self._lanes
         done, whole = 0, self._width // self._lanes * self._lanes
+        if isinstance(self._width, Extent):
+            with code.loop("0", str(whole), step=lanes, may_be_empty=True) as loop:
+                write(Vector(code, self._target, lanes), loop.index)
+            with code.loop(str(whole), str(self._width), may_be_empty=True) as loop:
+                write(Vector(code, self._target, 1), loop.index)
+            return
         if whole > _MAX_UNROLLED * lanes:
             with code.loop("0", str(whole), step=lanes) as loop:
                 write(Vector(code, self._target, lanes), loop.index)

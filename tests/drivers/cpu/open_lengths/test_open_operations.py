@@ -174,3 +174,36 @@ def test_largest_elements_of_rows_of_any_length(
             wanted = np.argmax(array, 1) if code == "ARG_MAX" else np.argmin(array, 1)
             np.testing.assert_array_equal(compilation.run(array)[0], wanted)
     assert "only valid for these lengths" not in caplog.text
+
+
+@pytest.mark.parametrize("name", ["SUM", "MAX", "PROD"])
+def test_rows_of_any_length_are_combined(
+    name: str, compiles_here: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Rows of known lengths are written out; others have code for all lengths."""
+    file = TfliteModel()
+    graph = file.subgraph()
+    source = graph.tensor((3, 2), shape_signature=(-1, -1))
+    segments = graph.tensor((3,), "INT32", shape_signature=(-1,))
+    count = graph.tensor((), "INT32", data=np.array(4, np.int32), has_rank=True)
+    output = graph.tensor((4, 2), shape_signature=(4, -1))
+    graph.operator(f"UNSORTED_SEGMENT_{name}", [source, segments, count], [output])
+    graph.inputs, graph.outputs = [source, segments], [output]
+    builder = nd.CompilationBuilder(nd.load_tflite(file.build()), [CpuDevice()])
+    builder.set_caching(None)
+    compilation = builder.finish()
+    chosen = np.random.default_rng(3)
+    function, start = {
+        "SUM": (np.add, 0.0),
+        "MAX": (np.maximum, float(np.finfo(np.float32).min)),
+        "PROD": (np.multiply, 1.0),
+    }[name]
+    with caplog.at_level(logging.INFO, "neurald"):
+        for rows, width in ((67, 71), (5, 2), (2, 16), (9, 37), (40, 300)):
+            array = chosen.integers(-2, 3, (rows, width)).astype(np.float32)
+            numbers = chosen.integers(-1, 4, rows).astype(np.int32)
+            wanted = np.full((4, width), start, np.float32)
+            function.at(wanted, numbers[numbers >= 0], array[numbers >= 0])
+            np.testing.assert_array_equal(compilation.run(array, numbers)[0], wanted)
+    assert "only valid for these lengths" not in caplog.text
+    assert caplog.text.count("operations for lengths") == 1
