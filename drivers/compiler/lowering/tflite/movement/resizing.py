@@ -14,6 +14,7 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.machinery.layout import from_nhwc, to_nhwc
 from neurald.drivers.compiler.lowering.movement.resizing import (
     AxisInterpolation,
+    Neighbours,
     along_width,
     interpolated,
     is_open,
@@ -61,9 +62,12 @@ def _bilinear(call: Call, builder: Builder) -> tuple[Value, ...]:
         result = builder.compute((batches, *size, channels), across)
     else:
         blend = _unsigned if is_unsigned else _signed
-        result = builder.compute(
-            (batches, *size, channels), lambda *at: blend(builder, source, at, rows, columns)
-        )
+
+        def blended(*at: Expression) -> Expression:
+            down = neighbours_of(builder, rows, height, at[1])
+            return blend(source, at, down, neighbours_of(builder, columns, width, at[2]))
+
+        result = builder.compute((batches, *size, channels), blended)
     return (from_nhwc(builder, result, is_nchw(call)),)
 
 
@@ -137,34 +141,12 @@ def _fixed_point(call: Call, builder: Builder, length: int, result: int) -> Axis
     return before, after, share
 
 
-def _signed(
-    builder: Builder,
-    source: Value,
-    at: tuple[Expression, ...],
-    rows: AxisInterpolation,
-    columns: AxisInterpolation,
-) -> Expression:
-    _, height, width, _ = source.shape
-    down, across = (
-        neighbours_of(builder, rows, height, at[1]),
-        neighbours_of(builder, columns, width, at[2]),
-    )
+def _signed(source: Value, at: tuple[Expression, ...], down: Neighbours, across: Neighbours) -> Expression:
     return _rounded(interpolated(source, at, down, across, ONE), source.type)
 
 
-def _unsigned(
-    builder: Builder,
-    source: Value,
-    at: tuple[Expression, ...],
-    rows: AxisInterpolation,
-    columns: AxisInterpolation,
-) -> Expression:
+def _unsigned(source: Value, at: tuple[Expression, ...], down: Neighbours, across: Neighbours) -> Expression:
     """Sums the four neighbours times both weights, in TFLite's order."""
-    _, height, width, _ = source.shape
-    down, across = (
-        neighbours_of(builder, rows, height, at[1]),
-        neighbours_of(builder, columns, width, at[2]),
-    )
     ends = (down.lower, 1 - down.weight), (down.upper, down.weight)
     sides = (across.lower, 1 - across.weight), (across.upper, across.weight)
     parts = [
