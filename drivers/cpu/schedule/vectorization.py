@@ -55,6 +55,9 @@ _MAX_WRITTEN_VECTORS = 32
 _MAX_WRITTEN_EXPRESSIONS = 1000
 #: The same for rows whose elements are found by a table, so that no shorter ones are alike.
 _MAX_TABLED_VECTORS, _MAX_TABLED_EXPRESSIONS = 256, 8000
+#: The most instructions that load the elements of such rows, for each expression that they may
+#: have: LLVM takes half a minute for 8,000 in a block.
+_MAX_LOADING_STEPS = 2
 #: Element size that lane counts refer to; twice as large elements take two registers.
 _LANE_BYTES = 4
 #: Operations that need so many registers that only one vector is computed at a time.
@@ -255,18 +258,21 @@ def _written_out(kernel: Kernel, target: Target, seen: set[Shape]) -> Iterator[_
             continue
         row, expressions = LaneConstants(along), list(walk(*each.roots))
         loads = [load for load in expressions if isinstance(load, Load) and _is_irregular(load, row)]
-        known = [load for load in loads if row.row_load(load) is not None]
+        known = [(load, at) for load in loads if (at := row.row_load(load)) is not None]
         folds = [fold for fold in expressions if isinstance(fold, Reduce) and row.varies(fold)]
         if not known or any(row.row_reduction(fold) is None for fold in folds):
             continue
-        is_tabled = any(isinstance(part, Load) for load in known for part in walk(*load.index))
+        is_tabled = any(isinstance(part, Load) for load, _ in known for part in walk(*load.index))
         lanes = min(native, 1 << (along.extent.bit_length() - 1))
         vectors = -(-along.extent // lanes)
         parts = {part for fold in folds for part in walk(fold.body)}
         written = len(set(expressions) - parts) + sum(_written_reduction(fold, row, lanes) for fold in folds)
         most = _MAX_TABLED_VECTORS if is_tabled else _MAX_WRITTEN_VECTORS
         most_expressions = _MAX_TABLED_EXPRESSIONS if is_tabled else _MAX_WRITTEN_EXPRESSIONS
-        if vectors <= most and vectors * written <= most_expressions:
+        if vectors > most or vectors * written > most_expressions:
+            continue
+        loading = vectors * sum(_row_steps(at, load, lanes) for load, at in known)
+        if loading <= _MAX_LOADING_STEPS * most_expressions:
             yield _Choice(each, lanes, row, _element_ns(each, lanes, target, row))
 
 

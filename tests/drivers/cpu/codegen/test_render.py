@@ -196,6 +196,24 @@ def test_short_distances_take_no_gather() -> None:
 
 
 @_TARGETS
+def test_rows_with_many_steps_are_not_written_out(target: Target) -> None:
+    """LLVM takes half a minute for those of means of windows that are written as sums of slices."""
+    shape = (8, 42, 54)
+    first, second, given = Value(shape, Scalar.BOOL), Value(shape, Scalar.BOOL), Value(shape, Scalar.FLOAT32)
+    at = plane, row, column = axis(8), axis(7), axis(9)
+    places = [(plane, row * 6 + down, column * 6 + right) for down in range(6) for right in range(6)]
+    zero = constant(0, Scalar.FLOAT32)
+    body: Expression = zero
+    for place in places:
+        body = body + select(load(first, place), zero, select(load(second, place), zero, load(given, place)))
+    kernel = Kernel(output=Value((8, 7, 9), Scalar.FLOAT32), axes=at, body=body)
+    shuffles = len(re.findall("shufflevector", render(kernel, target).text))
+    assert shuffles < 1000
+    bools = {value: _RANDOM.random(shape) < 0.3 for value in (first, second)}
+    _check(kernel, {**bools, given: _numbers(given)}, target)
+
+
+@_TARGETS
 @sweep("length", [8, 12, 16, 20])
 @sweep("how", [ReductionOp.SUM, ReductionOp.MAXIMUM])
 def test_short_rows_are_reduced_along_themselves(how: ReductionOp, length: int, target: Target) -> None:
