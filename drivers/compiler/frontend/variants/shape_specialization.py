@@ -105,7 +105,7 @@ class SpecializingModel(InProcessModel):
         self._lock = forkable_lock()
         self._variants = KeptVariants()
         self._pending: PendingVariants[tuple[Shape | None, ...] | None] | None = None
-        #: Counts the uses of shapes without a variant.
+        #: Counts the uses of code for any lengths by shapes.
         self._open_uses: dict[tuple[Shape | None, ...], VariantUses] = {}
         #: Functions that count do not keep the model alive.
         self._later = weakref.WeakMethod(self._specialize_later)
@@ -217,16 +217,13 @@ class SpecializingModel(InProcessModel):
 
     def _count_open(self, shapes: tuple[Shape | None, ...], deadline_s: float | None = None) -> None:
         """Counts a use of code for any lengths, and has the model compiled for frequent shapes."""
-        if self._specialize is None:
-            return
-        counts = self._open_uses
-        uses = counts.get(shapes)
-        if uses is None:
-            if len(counts) >= MAX_OPEN:
-                counts.clear()
-            uses = counts[shapes] = VariantUses(improving(self._later, shapes))
-        uses.add()
-        uses.give_way(deadline_s)
+        uses = self._open_uses.get(shapes)
+        # While their variant is kept, uses that are over tell that no faster code follows.
+        if uses is None or (uses.is_over and shapes not in self._variants):
+            uses = self._uses_of_open(shapes)
+        if uses is not None:
+            uses.add()
+            uses.give_way(deadline_s)
 
     def _repeated(
         self, shapes: tuple[Shape | None, ...]
@@ -362,10 +359,20 @@ class SpecializingModel(InProcessModel):
         return self._prepare(self._model, known, options), None
 
     def _uses_of_open(self, shapes: tuple[Shape | None, ...]) -> "VariantUses | None":
-        """Returns what counts the uses of a variant from code for any lengths."""
+        """Returns what counts the uses of a variant from code for any lengths.
+
+        Executions and functions with the same shapes share it, so that the model is compiled for
+        them once.
+        """
         if self._specialize is None:
             return None
-        return VariantUses(improving(self._later, shapes))
+        counts = self._open_uses
+        uses = counts.get(shapes)
+        if uses is None or uses.is_over:
+            if len(counts) >= MAX_OPEN:
+                counts.clear()
+            uses = counts[shapes] = VariantUses(improving(self._later, shapes))
+        return uses
 
     def compile_variant(self, shapes: tuple[Shape | None, ...], options: ExecuteOptions) -> None:
         """Compiles the model for shapes whose variant is of the first tier, and replaces it."""
