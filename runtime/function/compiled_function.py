@@ -137,11 +137,16 @@ class CompiledFunction:
         given: Mapping[str, Any] = named or arrays[0]
         for name in given:
             if name not in self._positions:
-                raise BadData(f"{self._name} has no input {name!r}; {self._names()}")
+                raise BadData(f"{self._name} has no input {name!r}; {self._names()}{self._remedy(name)}")
         missing = [name for name in self._positions if name not in given]
         if missing:
             raise BadData(f"{self._name}: the inputs {missing} are not given; {self._names()}")
         return [given[info.name] for info in self._inputs]
+
+    def _remedy(self, name: str) -> str:
+        """Says which signature of the file has an input of this name, if one has."""
+        found = [key for key, each in self.compilation.model.signatures.items() if name in each.inputs]
+        return f". It is one of signature {found[0]!r}: compile with signature={found[0]!r}" if found else ""
 
     def _names(self) -> str:
         if not self._inputs:

@@ -191,3 +191,15 @@ def test_calls_that_have_begun_end_after_the_function_is_closed() -> None:
         np.testing.assert_array_equal(future.result(60)[0], 2 * X + 3 + number)
     with pytest.raises(nd.BadState, match="closed"):
         function.submit(X, X)
+
+
+def test_names_of_signatures_are_told_where_they_are_used() -> None:
+    function = nd.compile(two_signatures().build(), "cpu")
+    name, signature = next(
+        (name, key)
+        for key, each in function.compilation.model.signatures.items()
+        for name in each.inputs
+        if name not in [info.name for info in function.inputs_info]
+    )
+    with pytest.raises(nd.BadData, match=f"no input {name!r}; .* compile with signature={signature!r}"):
+        function({name: X})
