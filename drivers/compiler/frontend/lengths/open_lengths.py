@@ -4,6 +4,7 @@ Models compute the arguments of RESHAPE, FILL and others from the shapes of thei
 have open dimensions, the arguments are arrays of extents (of dtype object).
 """
 
+import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -14,6 +15,7 @@ from neurald.drivers.compiler.ir.extents.extent import (
     Extent,
     estimate,
     excess,
+    has_extents,
     is_one,
     may_change,
     same_length,
@@ -22,7 +24,7 @@ from neurald.drivers.compiler.ir.extents.extent import (
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FusedActivation
 from neurald.hal.operations import DEFINITIONS
-from neurald.hal.operations.machinery.call import Array, Call
+from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
 from neurald.hal.operations.machinery.rules import resolve_axes
 
 _T = OperationType
@@ -94,6 +96,19 @@ _SEGMENTS: Mapping[OperationType, tuple[Callable[[Any, Any], Any], int]] = {
     _T.TFLITE_UNSORTED_SEGMENT_SUM: (operator.add, 0),
     _T.TFLITE_UNSORTED_SEGMENT_PROD: (operator.mul, 1),
 }
+#: All of them.
+_KINDS = frozenset(
+    (
+        *_MOVING,
+        *_ARITHMETIC,
+        *_EXTREMES,
+        *_NEGATIONS,
+        *_CASTS,
+        *_REDUCTIONS,
+        *_SEGMENTS,
+        _T.TFLITE_BROADCAST_ARGS,
+    )
+)
 #: Largest result: such arrays are shapes, and their parts.
 _MAX_ELEMENTS = 64
 
@@ -120,7 +135,7 @@ def lengths_of(call: Call, value: Callable[[int], Array | None]) -> Sequence[Arr
                 return None
             if known.dtype == object:
                 extents.add(index)
-    if not extents:
+    if not extents or kind not in _KINDS or not _has_few_results(call):
         return None
     results: Sequence[Any]
     if kind in _MOVING:
@@ -147,13 +162,25 @@ def lengths_of(call: Call, value: Callable[[int], Array | None]) -> Sequence[Arr
         for axis in sorted(axes, reverse=True):
             lengths = combine.reduce(lengths, axis=axis, keepdims=keeps)
         results = (lengths,)
-    elif kind in _SEGMENTS and len(call.shape("segments")) == 1 and extents.isdisjoint(_arguments(call)):
+    elif (
+        kind in _SEGMENTS
+        and len(call.shape("input")) == len(call.shape("segments")) == 1
+        and extents.isdisjoint(_arguments(call))
+    ):
         results = (_of_segments(call, *_SEGMENTS[kind]),)
     else:
         return None
     arrays = tuple(each if isinstance(each, np.ndarray) else as_objects(each) for each in results)
-    is_known = all(each is not None for array in arrays for each in array.flat)
-    return arrays if is_known and all(each.size <= _MAX_ELEMENTS for each in arrays) else None
+    return arrays if all(each is not None for array in arrays for each in array.flat) else None
+
+
+def _has_few_results(call: Call) -> bool:
+    """Returns whether the results are as small as shapes and their parts are."""
+    try:
+        shapes = DEFINITIONS[call.binding.type].output_shapes(call)
+    except UnknownValue:
+        return False
+    return all(not has_extents(shape) and math.prod(shape) <= _MAX_ELEMENTS for shape in shapes)
 
 
 def _pair(call: Call) -> tuple[Array, Array]:

@@ -1,6 +1,7 @@
 """Models that compute with the lengths of their open inputs are compiled once for all of them."""
 
 import logging
+import tracemalloc
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -301,3 +302,48 @@ def test_a_constant_limits_the_lengths(most: int, caplog: pytest.LogCaptureFixtu
     assert "operations as" not in caplog.text
     with pytest.raises(nd.Error, match="cannot broadcast"):
         compilation.run(np.ones((most + 1, COLUMNS), np.float32))
+
+
+def test_large_arrays_of_lengths_are_not_computed_by_the_compiler() -> None:
+    file = TfliteModel()
+    graph = file.subgraph()
+    value = graph.tensor((9, COLUMNS), "FLOAT32", shape_signature=(-1, COLUMNS))
+    shape, many, found = graph.tensor((2,), "INT32"), graph.tensor((1 << 26,), "INT32"), scalar(graph)
+    graph.operator("SHAPE", [value], [shape], "ShapeOptions", OutType=2)
+    graph.operator("FILL", [constant(graph, [1 << 26]), rows(graph, shape)], [many], "FillOptions")
+    graph.operator("GATHER", [many, constant(graph, 5)], [found], "GatherOptions", Axis=0, BatchDims=0)
+    graph.inputs, graph.outputs = [value], [found]
+    model = nd.load_tflite(file.build())
+    tracemalloc.start()
+    compilation = nd.CompilationBuilder(model, [CpuDevice()]).finish()
+    for length in (5, 70):
+        assert compilation.run(np.ones((length, COLUMNS), np.float32))[0] == length
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1 << 26
+
+
+@sweep("numbers", [[2, 0], [[2, 0], [1, 1]], 1])
+def test_segments_of_arrays_of_lengths(numbers: Any) -> None:
+    """Vectors are computed with extents, and arrays of another rank by kernels."""
+    rank = np.ndim(numbers)
+    file = TfliteModel()
+    graph = file.subgraph()
+    value = graph.tensor((9, COLUMNS), "FLOAT32", shape_signature=(-1, COLUMNS))
+    shape, stacked = graph.tensor((2,), "INT32"), graph.tensor((2, 2), "INT32")
+    graph.operator("SHAPE", [value], [shape], "ShapeOptions", OutType=2)
+    graph.operator("PACK", [shape, shape], [stacked], "PackOptions", ValuesCount=2, Axis=0)
+    outputs = []
+    for each, lengths in ((shape, 1), (stacked, 2)):
+        if rank <= lengths:
+            outputs.append(graph.tensor((3,) + (2,) * (lengths - rank), "INT32"))
+            given = [each, constant(graph, numbers), constant(graph, 3)]
+            graph.operator("UNSORTED_SEGMENT_SUM", given, [outputs[-1]])
+    graph.inputs, graph.outputs = [value], outputs
+    model = nd.load_tflite(file.build())
+    references = nd.CompilationBuilder(model, [ReferenceDevice()]).finish()
+    compilation = nd.CompilationBuilder(model, [CpuDevice()]).finish()
+    for length in (3, 9, 70):
+        array = np.ones((length, COLUMNS), np.float32)
+        for found, expected in zip(compilation.run(array), references.run(array), strict=True):
+            np.testing.assert_array_equal(found, expected)
