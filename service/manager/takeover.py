@@ -13,6 +13,7 @@ from typing import Final
 from neurald.hal.errors import BadState, UnavailableDevice
 from neurald.hal.process.activation import MANAGER_SOCKET, is_of_supervisor, is_served
 from neurald.hal.process.autostart import starting_manager
+from neurald.hal.process.environment import environment_variable
 from neurald.hal.process.files.runtime_directory import runtime_directory
 from neurald.hal.process.peer import peer_of
 from neurald.service.manager.control import manager_status
@@ -40,7 +41,7 @@ def taking_over(tell: Callable[[str], None]) -> Iterator[None]:
     """
     directory = runtime_directory()
     # A supervisor listens at the socket until this process does.
-    is_activated = bool(os.environ.get(COUNT_VARIABLE))
+    is_activated = bool(environment_variable(COUNT_VARIABLE))
     if is_activated or not is_served(directory / MANAGER_SOCKET):
         yield
         return
