@@ -123,6 +123,10 @@ class Backlog:
             pass
         self._until(lambda: self.queue.waiting + len(self.order) == len(self._threads))
 
+    def wait_for(self, name: str) -> None:
+        """Waits until an execution has noted that it runs, while the clock stands still."""
+        self._until(lambda: name in self.running)
+
     def work_off(self, each_s: float) -> list[str]:
         """Ends all executions, oldest first; returns the order in which waiting ones started."""
         before = len(self.order)
@@ -209,7 +213,7 @@ def test_a_place_is_kept_for_who_comes_again() -> None:
         # Nobody takes its place in the moment in which it is away.
         assert len(backlog.running) == 1
         backlog.add(f"other {turn + 1}", client="other")
-        assert f"other {turn + 1}" in backlog.running
+        backlog.wait_for(f"other {turn + 1}")
         backlog.end(next(iter(backlog.running)), 0.01)
         assert len(backlog.running) == 2
     # Once it stays away, others get its place.
