@@ -403,11 +403,23 @@ class End:
         self.ring.content.raw = struct.pack("<6Q", *range(note, note + 6))
 
 
+def ends_with_own_slots() -> tuple[End, End]:
+    """Returns two objects whose rings native code knows beside each other, and is told of once."""
+
+    def slot(end: End) -> int:
+        return id(end.ring) // 16 % recorded_call._SUBJECT_SLOTS
+
+    first, others = End(), [End()]
+    while slot(others[-1]) == slot(first):
+        others.append(End())
+    return first, others[-1]
+
+
 def test_notes_are_recorded(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     subjects = Subjects(key="ring", find=asked.subject, note="address")
     recorded = asked.native.recorded(End.run, subjects, is_call=True)
     monkeypatch.setattr(End, "run", recorded)
-    ends, other = (End(), End()), asked.native.recorded(lambda: None, 1, is_call=False)
+    ends, other = ends_with_own_slots(), asked.native.recorded(lambda: None, 1, is_call=False)
     for note in range(6):
         ends[note % 2].run(note)
         other()
