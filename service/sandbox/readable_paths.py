@@ -11,6 +11,7 @@ import contextlib
 import os
 import stat
 import sys
+import sysconfig
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
@@ -18,6 +19,7 @@ from typing import Final
 from neurald.hal.crashes.records import crash_directory
 from neurald.hal.errors import Error
 from neurald.hal.process.environment import environment_variable
+from neurald.service.sandbox.package_links import linked_paths
 
 #: Directories of the system whose contents are public.
 _SYSTEM: Final = (
@@ -100,11 +102,14 @@ def _of_python() -> Iterator[Path]:
     named = {Path(name).absolute() for name in (environment_variable("PYTHONPATH") or "").split(":") if name}
     started_in = {*_current_folder()} - named
     places = (Path(name).absolute() for name in sys.path if name)
-    yield from _without_home(place for place in places if place not in started_in)
-    # The packages of neurald may be links to other directories.
+    folders = [*_without_home(place for place in places if place not in started_in)]
+    yield from folders
+    for folder in {*folders} - {Path(sysconfig.get_path("stdlib"))}:
+        yield from _without_home(linked_paths(folder))
+    # neurald itself may be in a folder that is left out, and its packages may be links.
     package = Path(__file__).parents[2]
     yield package.resolve()
-    yield from (child.resolve() for child in package.iterdir() if child.is_symlink())
+    yield from linked_paths(package)
     # Packages that are developed, which their finders know.
     for module in tuple(sys.modules.values()):
         if getattr(module, "__name__", "").startswith("__editable__"):
