@@ -5,9 +5,13 @@ memories with different layouts and random contents around the arguments. This d
 write outside of outputs, leave parts of them unwritten, read beyond inputs, or keep state between
 executions. Several prepared models exist at a time, which detects devices that confuse them. Some
 of the cases that pass also run between guard pages.
+
+The tensors of most cases are inputs of the model. Many devices compile weights, and decline inputs
+in their place. A case that is declined is therefore tried again with constant weights.
 """
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -15,9 +19,11 @@ from neurald.hal.device import Artifact, Device, PreparedModel, PrepareOptions
 from neurald.hal.errors import DeadObject, Error
 from neurald.hal.extension_support import refused_operations
 from neurald.hal.memory.pool import Memory
+from neurald.hal.model.operation_type import OperationType
 from neurald.hal.records import replace
 from neurald.hal.validation.model_rules import operation_levels
-from neurald.service.conformance.cases.case import Case, CaseSignature, generate
+from neurald.hal.wording import described_with_place
+from neurald.service.conformance.cases.case import CONSTANT_WEIGHTS, Case, CaseSignature, generate
 from neurald.service.conformance.cases.runner import (
     EXECUTION_MODES,
     Execute,
@@ -28,7 +34,12 @@ from neurald.service.conformance.cases.runner import (
     prepare_options,
     run_sync,
 )
-from neurald.service.conformance.cases.selection import ALL_CASES, CaseSelection, default_selection
+from neurald.service.conformance.cases.selection import (
+    ALL_CASES,
+    CaseSelection,
+    default_selection,
+    rows_before,
+)
 from neurald.service.conformance.cases.variation import base_case, neighbours, reseeded, structural_cases
 from neurald.service.conformance.guard.run import GuardRunner
 from neurald.service.conformance.result import CheckResult, Outcome
@@ -38,6 +49,8 @@ GROUP = "operations"
 GUARD_PAGES = "guard pages"
 #: Returns a description of what is wrong, or "".
 FindError = Callable[[], str]
+#: Is called with the name of what begins, and with the identifier of the case if it is one.
+ReportStart = Callable[[str, str], None]
 #: One of this many cases also runs in a burst and fenced.
 _EXECUTION_MODES_STRIDE = 8
 #: One of this many passed cases of a signature also runs between guard pages. Cases with constants
@@ -68,12 +81,22 @@ class OperationCheck:
         only: the label of the only case to run; "" runs all.
         is_thorough: True runs all enumerated cases instead of those of `default_selection`, and all
             passed cases between guard pages as well.
+        report_start: is called before each case.
     """
 
     def __init__(
-        self, device: Device, guard_runner: GuardRunner, only: str = "", *, is_thorough: bool = False
+        self,
+        device: Device,
+        guard_runner: GuardRunner,
+        only: str = "",
+        *,
+        is_thorough: bool = False,
+        report_start: ReportStart = lambda name, case: None,
     ) -> None:
         self.supported: list[Case] = []
+        self._report_start = report_start
+        #: The rows that the device has declined, by operation and form.
+        self._declined: defaultdict[tuple[OperationType, int], set[int]] = defaultdict(set)
         self._device = device
         self._guard_runner = guard_runner
         #: Number of passed cases of the current signature without and with constants.
@@ -90,7 +113,16 @@ class OperationCheck:
             signature: the signature.
             seeds: the seeds of random cases, which run in addition to the enumerated ones.
         """
-        selection = ALL_CASES if self._is_thorough else default_selection(signature)
+        is_declined = True
+        for result in self._check(signature, seeds):
+            is_declined = is_declined and result.outcome is Outcome.DECLINED
+            yield result
+        if is_declined:
+            self._declined[signature.definition.type, signature.form].add(signature.row)
+
+    def _check(self, signature: CaseSignature, seeds: range) -> Iterator[CheckResult]:
+        """See `check`."""
+        selection = ALL_CASES if self._is_thorough else self._selection(signature)
         self._passed = {False: 0, True: 0}
         for case in structural_cases(signature, selection):
             if self._is_wanted(case.label):
@@ -104,11 +136,45 @@ class OperationCheck:
                 for result in self._results(drawn):
                     yield replace(result, seed=seed)
 
+    def _selection(self, signature: CaseSignature) -> CaseSelection:
+        """Returns the cases that run by default: all for the first accepted row of a kind."""
+        declined = self._declined[signature.definition.type, signature.form]
+        before = rows_before(signature)
+        if before and declined.issuperset(before) and not self._accepts(base_case(signature)):
+            return default_selection(signature)
+        return default_selection(signature, declined)
+
+    def _accepts(self, case: Case | None) -> bool:
+        """Returns True if the device accepts a case, with constant weights at least."""
+        for each in (case, case and case.with_constant_weights()):
+            if each is None or self._unasked_reason(each):
+                continue
+            try:
+                if all(answer.ok for answer in self._device.supported_operations(each.model)):
+                    return True
+            except Exception:
+                return True  # The cases will tell what is wrong.
+        return False
+
     def _results(self, case: Case) -> Iterator[CheckResult]:
         """Runs a case, and runs it between guard pages if it is selected for that."""
-        result, _ = self._run_case(case)
-        yield result
-        yield from self._between_guard_pages(case, result)
+        for each, result, _ in self._tries(case):
+            yield result
+            yield from self._between_guard_pages(each, result)
+
+    def _tries(self, case: Case) -> list[tuple[Case, CheckResult, _PreparedCase | None]]:
+        """Runs a case, and with constant weights if only that is accepted.
+
+        Returns:
+            Each case that ran, its result, and the prepared case if it passed.
+        """
+        result, prepared = self._run_case(case)
+        tries = [(case, result, prepared)]
+        if result.outcome is Outcome.DECLINED and (constant := case.with_constant_weights()) is not None:
+            result, prepared = self._run_case(constant)
+            if result.outcome is not Outcome.DECLINED:
+                tries.append((constant, result, prepared))
+        return tries
 
     def _between_guard_pages(self, case: Case, result: CheckResult) -> Iterator[CheckResult]:
         """Runs a passed case between guard pages, if it is selected for that."""
@@ -125,16 +191,16 @@ class OperationCheck:
             yield replace(result, group=GUARD_PAGES, label=label, outcome=outcome, detail=detail)
 
     def _is_wanted(self, label: str) -> bool:
-        return not self._only or label == self._only
+        return not self._only or label == self._only.removesuffix(CONSTANT_WEIGHTS)
 
     def _family(self, signature: CaseSignature, selection: CaseSelection) -> Iterator[CheckResult]:
         """Runs the base case and its neighbours, which the device must distinguish."""
         if self._only.startswith("seed "):
             return
-        first = base_case(signature)
-        if first is None:
+        base = base_case(signature)
+        if base is None:
             return
-        result, prepared = self._run_case(first)
+        *declined, (first, result, prepared) = self._tries(base)
         # Neighbours only run while the base model is prepared.
         chosen = (
             each
@@ -142,8 +208,9 @@ class OperationCheck:
             if not self._only or self._only.startswith(each.label)
         )
         listed = list(chosen) if self._only else chosen
-        if self._only and not listed and not self._only.startswith(first.label):
+        if self._only and not listed and not self._only.startswith(base.label):
             return
+        yield from (each for _, each, _ in declined)
         yield result
         yield from self._between_guard_pages(first, result)
         if prepared is None:
@@ -191,6 +258,7 @@ class OperationCheck:
     def _run_case(self, case: Case) -> tuple[CheckResult, _PreparedCase | None]:
         """Prepares and runs a case; returns the result, and the prepared case if it passed."""
         self._count += 1
+        self._report_start(case.name, case.identifier)
         prepared: list[_PreparedCase] = []
         declined: list[str] = []
         detail = self._caught(lambda: self._find_error(case, prepared, declined))
@@ -213,7 +281,7 @@ class OperationCheck:
         except Error as error:
             return f"{error.code.name}: {error}"
         except Exception as error:
-            return f"{type(error).__name__}: {error}"
+            return described_with_place(error)
 
     def _find_error(self, case: Case, passed: list[_PreparedCase], declined: list[str]) -> str:
         """Prepares and runs a case, and returns a description of what is wrong, or "".
@@ -221,15 +289,9 @@ class OperationCheck:
         Adds the prepared case to `passed`, or the reason of a refusal to `declined`.
         """
         device = self._device
-        (level,) = operation_levels(case.model)
-        if level > device.feature_level:
-            declined.append(
-                f"{level.name} is newer than the device's feature level, {device.feature_level.name}"
-            )
-            return ""
-        refused = refused_operations(case.model, device)
-        if refused:
-            declined.append(refused[0])
+        unasked = self._unasked_reason(case)
+        if unasked:
+            declined.append(unasked)
             return ""
         answers = tuple(device.supported_operations(case.model))
         if len(answers) != 1:
@@ -243,6 +305,14 @@ class OperationCheck:
             artifact = prepared.artifact() if device.cache_files_needed else None
             passed.append(_PreparedCase(case=case, model=prepared, artifact=artifact))
         return error
+
+    def _unasked_reason(self, case: Case) -> str:
+        """Returns the reason why the device is not asked about a case, or ""."""
+        (level,) = operation_levels(case.model)
+        known = self._device.feature_level
+        if level > known:
+            return f"{level.name} is newer than the device's feature level, {known.name}"
+        return refused_operations(case.model, self._device).get(0, "")
 
     def _execution_error(self, prepared: PreparedModel, case: Case) -> str:
         """Executes a case several times, and returns a description of what is wrong, or ""."""

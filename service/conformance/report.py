@@ -43,6 +43,11 @@ class SuiteRun:
         return [result for result in self.results if result.outcome is Outcome.FAILED]
 
     @property
+    def checks_nothing(self) -> bool:
+        """True if the device declined everything that was checked."""
+        return all(result.outcome is Outcome.DECLINED for result in self.results)
+
+    @property
     def guarded(self) -> tuple[int, str]:
         """The number of cases that ran between guard pages, and the reason if others could not."""
         found = [result for result in self.results if result.group == GUARD_PAGES]
@@ -50,13 +55,22 @@ class SuiteRun:
         return len(found) - len(refusals), next(iter(refusals), "")
 
 
+def case_command(driver: str, case: str) -> str:
+    """Returns the command that runs a case of a driver."""
+    return f"{_base_command(driver)} --case {shlex.quote(case)}"
+
+
+def _base_command(driver: str) -> str:
+    return f"neurald conformance --device {shlex.quote(driver)}"
+
+
 def command(run: SuiteRun, result: CheckResult) -> str:
     """Returns the command that repeats a failed check."""
-    base = f"neurald conformance --device {shlex.quote(run.driver)}"
+    base = _base_command(run.driver)
     if result.seed is not None and result.operation:
         return f"{base} --operation {result.operation} --seed {result.seed} --count 1"
     if result.case:
-        return f"{base} --case {shlex.quote(result.case)}"
+        return case_command(run.driver, result.case)
     names = "".join(f" --operation {each.name}" for each in run.plan.operations)
     return base + names
 
@@ -119,7 +133,7 @@ def markdown(run: SuiteRun) -> str:
     lines = [
         f"# Conformance of {_cell(found['device'])}",
         "",
-        f"{'Passed' if found['passed'] else '**Failed**'} on {found['began']}, in {run.took_s:.0f} s.",
+        f"{_verdict(run)} on {found['began']}, in {run.took_s:.0f} s.",
         "",
         f"- Device: {_cell(found['device'])}, version {_cell(found['version'])}, {found['feature_level']}",
         f"- Driver: `{_cell(run.driver)}`",
@@ -159,6 +173,12 @@ def markdown(run: SuiteRun) -> str:
         [(r.subject, r.label, r.detail, f"`{command(run, r)}`") for r in run.failed],
     )
     return "\n".join(lines) + "\n"
+
+
+def _verdict(run: SuiteRun) -> str:
+    if run.checks_nothing:
+        return "The device declined every case"
+    return "**Failed**" if run.failed else "Passed"
 
 
 def write(run: SuiteRun, path: Path) -> None:

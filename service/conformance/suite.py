@@ -13,11 +13,12 @@ from pathlib import Path
 from neurald.hal.device import Device
 from neurald.hal.errors import Error, ResultCode
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.wording import described_with_place
 from neurald.service.conformance.cases.case import Case, signatures
 from neurald.service.conformance.cases.mutation import mutations
 from neurald.service.conformance.cases.runner import has_output_elements, prepare_options
 from neurald.service.conformance.guard.run import guard_runner_for
-from neurald.service.conformance.operation_check import GUARD_PAGES, OperationCheck
+from neurald.service.conformance.operation_check import GUARD_PAGES, OperationCheck, ReportStart
 from neurald.service.conformance.result import CheckResult, Outcome
 from neurald.service.conformance.rules.contract import RULES
 from neurald.service.conformance.rules.rule import Declined, RuleViolation, Subject
@@ -61,7 +62,10 @@ class Plan:
 
 
 def run(
-    device: Device, plan: Plan, report_progress: ReportProgress = lambda fraction: None
+    device: Device,
+    plan: Plan,
+    report_progress: ReportProgress = lambda fraction: None,
+    report_start: ReportStart = lambda name, case: None,
 ) -> Generator[CheckResult, None, None]:
     """Checks a device and yields a result for each check.
 
@@ -72,6 +76,8 @@ def run(
         plan: the selection of checks.
         report_progress: the function that is called with the completed fraction of the work, from
             0 to 1.
+        report_start: the function that is called before each case and rule with its name, and with
+            the identifier of the case.
 
     Raises:
         BadData: the folder of records contains none.
@@ -82,7 +88,9 @@ def run(
         require_records(plan.vectors)
     with closing(guard_runner_for(device, plan.driver)) as guard_runner:
         _, _, label = plan.case.partition(":")[2].partition(":")[2].partition(":")
-        check = OperationCheck(device, guard_runner, label, is_thorough=plan.is_thorough)
+        check = OperationCheck(
+            device, guard_runner, label, is_thorough=plan.is_thorough, report_start=report_start
+        )
         dead_count = 0
         for result in _operations(check, plan, report_progress):
             yield result
@@ -105,7 +113,7 @@ def run(
             others=_others(usable),
             is_remote=is_remote,
         )
-        yield from _contract(subject)
+        yield from _contract(subject, report_start)
     if is_remote:
         yield from _invalid_models(device, usable)
     if plan.vectors is not None:
@@ -135,8 +143,9 @@ def _operations(check: OperationCheck, plan: Plan, report_progress: ReportProgre
         yield from check.check(signature, range(plan.seed, plan.seed + plan.count))
 
 
-def _contract(subject: Subject) -> Iterator[CheckResult]:
+def _contract(subject: Subject, report_start: ReportStart) -> Iterator[CheckResult]:
     for name, rule in RULES.items():
+        report_start(f"the rule {name!r}", "")
         try:
             rule(subject)
         except Declined as reason:
@@ -146,7 +155,7 @@ def _contract(subject: Subject) -> Iterator[CheckResult]:
         except Error as error:
             outcome, detail = Outcome.FAILED, f"{error.code.name}: {error}"
         except (Exception, threading.BrokenBarrierError) as error:
-            outcome, detail = Outcome.FAILED, f"{type(error).__name__}: {error}"
+            outcome, detail = Outcome.FAILED, described_with_place(error)
         else:
             outcome, detail = Outcome.PASSED, ""
         yield CheckResult(group="contract", subject=name, outcome=outcome, detail=detail)

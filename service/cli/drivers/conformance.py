@@ -118,12 +118,14 @@ def conformance(
         _check_service(_access(service, auth_token_file, tls), model, count, json=json)
         return
     assert device is not None  # noqa: S101 - checked above
+    import faulthandler
     import time
     from datetime import UTC, datetime
 
     from neurald.hal.errors import BadData
-    from neurald.service.conformance.report import SuiteRun, document, write
+    from neurald.service.conformance.report import SuiteRun, case_command, document, write
     from neurald.service.conformance.suite import Plan, run
+    from neurald.service.conformance.watch import Watch
     from neurald.service.console.device_choice import find_devices
     from neurald.service.console.output import note, progress, write_json
     from neurald.service.console.output_files import require_writable
@@ -141,8 +143,14 @@ def conformance(
     require_writable(report)
     found = (find_devices([device]) or [])[0]
     began, started = datetime.now(UTC), time.monotonic()
-    with progress(f"checking {found.name}", quiet=json) as bar:
-        results = list(run(found, plan, bar.advance_to))
+    if not faulthandler.is_enabled():
+        faulthandler.enable()  # A driver in this process may end it. This shows where.
+    with progress(f"checking {found.name}", quiet=json) as bar, Watch() as watch:
+
+        def report_start(name: str, case: str) -> None:
+            watch.begin(f"{name}; to run only this: {case_command(device, case)}" if case else name)
+
+        results = list(run(found, plan, bar.advance_to, report_start))
     if case and not results:
         raise BadData(f"there is no case {case!r}; a report lists the names of the cases")
     done = SuiteRun(
@@ -238,6 +246,8 @@ def _show(run: "SuiteRun") -> None:
     columns = ("checks", *(outcome.value for outcome in Outcome))
     write_table(columns, rows, right=columns[1:])
     certified = certified_by_operation(coverage(run.results))
+    if run.checks_nothing:
+        note("the device declined every case, so nothing is certified")
     if certified:
         write_line()
         columns = ("operation", "forms and types certified", "cases passed")

@@ -43,6 +43,8 @@ from neurald.service.conformance.recipes.recipes import QUANTISATIONS, RECIPES
 
 #: Number of draws until one is valid.
 _MAX_ATTEMPTS = 60
+#: Ends the label of a case whose weights are constants because the device declined inputs.
+CONSTANT_WEIGHTS = ", constant weights"
 #: Number of forms of an operation that have cases. DENSIFY has one for every number of levels.
 _MAX_FORMS = 4
 _EXTENSION_PREFIX = "TFLITE_"
@@ -154,6 +156,18 @@ class Case:
             model_inputs=self.model_inputs if model_inputs is None else model_inputs,
             relaxed=self.relaxed,
         )
+
+    def with_constant_weights(self) -> "Case | None":
+        """Returns the case with all inputs of its model but the first as constants.
+
+        Returns None if its model has one input or none, or if its constants would be invalid.
+        """
+        if len(self.model_inputs) < 2:
+            return None
+        try:
+            return self.changed(label=f"{self.label}{CONSTANT_WEIGHTS}", model_inputs=self.model_inputs[:1])
+        except (BadData, OpFailed, UnknownValue):
+            return None
 
 
 def signatures(operations: Sequence[OperationType] = ()) -> Iterator[CaseSignature]:

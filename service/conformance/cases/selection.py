@@ -1,12 +1,12 @@
 """Selects which enumerated cases of a signature run by default.
 
 Implementations differ mainly between floats and quantised integers. Therefore one row of types of
-each kind runs all cases of Android's operations. Each of the other rows runs some of the cases, so
-that the rows of a form cover all cases together. Operations of the TFLite extension run fewer
-cases, since most are Android's operations for more types.
+each kind, the first that the device accepts, runs all cases of Android's operations. Each of the
+other rows runs some of the cases, so that the rows of a form cover all cases together. Operations
+of the TFLite extension run fewer cases, since most are Android's operations for more types.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import TypeVar
@@ -48,12 +48,23 @@ class CaseSelection:
 ALL_CASES = CaseSelection()
 
 
-def default_selection(signature: CaseSignature) -> CaseSelection:
-    """Returns the selection of the cases of a signature that run by default."""
+def rows_before(signature: CaseSignature) -> list[int]:
+    """Returns the earlier rows whose types are of the same kind."""
+    kinds = _kinds(signature.definition)
+    return [row for row in range(signature.row) if kinds[row] == kinds[signature.row]]
+
+
+def default_selection(signature: CaseSignature, declined: Collection[int] = ()) -> CaseSelection:
+    """Returns the selection of the cases of a signature that run by default.
+
+    Args:
+        signature: the signature.
+        declined: the rows of the same form that the device has declined.
+    """
     definition = signature.definition
     kinds = _kinds(definition)
     kind = kinds[signature.row]
-    is_first = kinds.index(kind) == signature.row
+    is_first = all(row in declined for row in rows_before(signature))
     name = definition.type.name
     if name.startswith(_EXTENSION_PREFIX):
         if not is_first or (kind is _OTHER and len(set(kinds)) > 1):

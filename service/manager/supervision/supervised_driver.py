@@ -482,7 +482,7 @@ class SupervisedDriver:
             self._next = None
             end = self._next_reason or process.exit_text or process.failure
             self._next_reason = ""
-            self._keep_process(f"a new process ended before it was ready ({end})")
+            self._keep_process(f"a new process ended before it was ready ({end}){_said(process)}")
         else:
             self._process = None
             self._record.last_exit = process.exit_text
@@ -490,8 +490,8 @@ class SupervisedDriver:
             self._end.finish()
             self._record.is_unable = process.ready_s is None
             served_s = 0.0 if process.ready_s is None else self._loop.time() - process.ready_s
-            said = f": {process.last_lines[-1]}" if self._record.is_unable and process.last_lines else ""
-            self._handle_death(f"{cause} ({process.exit_text or process.failure}){said}", served_s)
+            end = process.exit_text or process.failure
+            self._handle_death(f"{cause} ({end}){_said(process)}", served_s)
         self._note_if_all_ended()
 
     def _note_if_all_ended(self) -> None:
@@ -552,6 +552,11 @@ class SupervisedDriver:
 def _start_timer(process: DriverProcess) -> str:
     """Returns the name of the timer that limits the start of a process."""
     return f"start {id(process)}"
+
+
+def _said(process: DriverProcess) -> str:
+    """Returns what a process that did not become ready said last, which tells why."""
+    return f": {process.last_lines[-1]}" if process.ready_s is None and process.last_lines else ""
 
 
 def _cause(process: DriverProcess) -> str:

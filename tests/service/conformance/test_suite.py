@@ -1,6 +1,6 @@
 """The suite passes on good devices and detects faults of others."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 
 import pytest
@@ -14,10 +14,13 @@ from support.devices.faulty import (
     create_lying_about_shapes,
     create_misprofiling,
 )
+from support.devices.unrecorded import SampleDevice
 
 import neurald as nd
 from neurald.hal.device import Device
+from neurald.hal.model.graph import Operation
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 from neurald.hal.registry import create_device
 from neurald.service.conformance.result import CheckResult, Outcome, count
 from neurald.service.conformance.rules.contract import RULES
@@ -116,3 +119,51 @@ def test_declared_extensions_must_be_listed() -> None:
         identity = next(result for result in results if result.subject == "identity")
     assert identity.outcome is Outcome.FAILED
     assert "org.neurald.sample must be declared once and listed" in identity.detail
+
+
+LAYOUT = "nchw=True padding_scheme={} stride_width={} stride_height=1"
+
+
+class ConstantWeights(SampleDevice):
+    """Declines weights that are not constants, and all types but one, as many compilers do."""
+
+    def supported_operations(self, model: nd.Model) -> Sequence[nd.Verdict]:
+        return [self._verdict(each, model) for each in model.main.operations]
+
+    def _verdict(self, operation: Operation, model: nd.Model) -> nd.Verdict:
+        data, *weights = (model.main.operands[index] for index in operation.inputs[:2])
+        if data.type is not OperandType.TENSOR_QUANT8_ASYMM_SIGNED:
+            return nd.Verdict(ok=False, reason=f"{data.type.name}")
+        is_constant = all(model.constant(each) is not None for each in weights)
+        return nd.Verdict(ok=is_constant, reason="" if is_constant else "the weights are no constants")
+
+
+def test_devices_that_need_constant_weights_are_checked_with_them() -> None:
+    results = list(run(ConstantWeights("constant weights"), Plan(operations=(OperationType.CONV_2D,))))
+    assert not [each for each in results if each.outcome is Outcome.FAILED]
+    passed = [each for each in results if each.outcome is Outcome.PASSED]
+    signed = "T TENSOR_QUANT8_ASYMM_SIGNED, F TENSOR_QUANT8_ASYMM_SIGNED, B TENSOR_INT32"
+    labels = {each.label for each in passed if each.types == signed and each.form == 1}
+    whole = f"{LAYOUT.format(2, 2)} dilation_width=1 dilation_height=2, constant weights"
+    assert whole in labels, "all cases, since it is the first row that the device accepts"
+    assert {"base, constant weights", "activation=RELU6", "seed 0, constant weights"} <= labels
+    assert any("other values" in label for label in labels), "models that differ in weights only"
+    assert {each.group for each in passed} == {"operations", "contract"}
+    declined = [each for each in results if each.detail == "the weights are no constants"]
+    assert {each.outcome for each in declined} == {Outcome.DECLINED}
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        "base",
+        "base, constant weights",
+        f"{LAYOUT.format(1, 1)} dilation_width=1 dilation_height=1, constant weights",
+    ],
+)
+def test_a_case_with_constant_weights_is_had_again(label: str) -> None:
+    identifier = f"CONV_2D:1:4:{label}"
+    plan = Plan(operations=(OperationType.CONV_2D,), case=identifier)
+    found = {each.case: each.outcome for each in run(ConstantWeights("constant weights"), plan)}
+    constant = identifier.removesuffix(", constant weights") + ", constant weights"
+    assert found[constant] is Outcome.PASSED

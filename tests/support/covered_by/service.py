@@ -41,6 +41,7 @@ COVERED_BY: Mapping[str, str] = {
     "service/conformance/coverage.py": "tests/service/conformance/test_suite.py",
     "service/conformance/guard/execution.py": "tests/service/conformance/guard/test_run.py",
     "service/conformance/guard/message.py": "tests/service/conformance/guard/test_process.py",
+    "service/conformance/watcher.py": "tests/service/conformance/test_watch.py",
     "service/conformance/guard/worker.py": "tests/service/conformance/guard/test_process.py",
     "service/conformance/operation_check.py": "tests/service/conformance/cases/test_selection.py",
     "service/conformance/recipes/arithmetic.py": "tests/service/conformance/cases/test_case.py",

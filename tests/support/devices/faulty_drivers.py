@@ -128,6 +128,13 @@ def create_aborting() -> Device:
     return Faulty(aborts)
 
 
+def create_ending_its_process() -> Device:
+    def ends(*call: object) -> ExecutionResult:
+        os.abort()
+
+    return Faulty(ends)
+
+
 def create_following_null() -> Device:
     return Faulty(jumps_to_nowhere)
 

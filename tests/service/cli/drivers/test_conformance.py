@@ -1,6 +1,9 @@
 """`neurald conformance`."""
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 from support.daemon.command_line import error_of, invoke
@@ -12,6 +15,7 @@ def test_a_good_device() -> None:
     assert result.exit_code == 0, result.stderr
     assert "operations" in result.stdout
     assert "expected 8-bit asymmetric tensors" in result.stdout
+    assert "the device declined every case, so nothing is certified" in result.stderr
 
 
 def test_a_faulty_device() -> None:
@@ -35,6 +39,22 @@ def test_a_faulty_device() -> None:
     seeds = {found["seed"] for found in document["results"] if found["group"] == "operations"}
     assert seeds == {7, None}, "random cases and those that always run"
     assert not any(row["certified"] for row in document["coverage"])
+
+
+def test_a_driver_that_ends_the_process_leaves_the_case_behind() -> None:
+    command = [sys.executable, "-m", "neurald", "conformance", "--operation", "RELU", "--device"]
+    ended = subprocess.run(
+        [*command, "support.devices.faulty_drivers:create_ending_its_process"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == -signal.SIGABRT
+    assert "in ends\n" in ended.stderr, "the lines of the driver"
+    assert "note: the driver has ended the process in RELU form 0, TENSOR_FLOAT32" in ended.stderr
+    case = "--device support.devices.faulty_drivers:create_ending_its_process --case 'RELU:0:0:"
+    assert f"to run only this: neurald conformance {case}" in ended.stderr
 
 
 def test_a_failed_case_is_had_again() -> None:

@@ -108,7 +108,9 @@ def test_a_new_process_that_does_not_become_ready_changes_nothing(managed: Manag
     wait_until(lambda: "the old one stays" in managed.log)
     failed = managed.command("restart", "adder")
     assert failed.returncode == 1
-    assert "adder: a new process ended before it was ready (status 1); the old one stays" in failed.stderr
+    assert "adder: a new process ended before it was ready (status 1): error: driver " in failed.stderr
+    assert "the device is out of order (managed.py, line " in failed.stderr
+    assert failed.stderr.endswith("; the old one stays\n")
     status = managed.status()
     assert (status.state, status.process) == (DriverState.READY, managed.starts[0])
     assert one_plus(device, 1) == 2
