@@ -73,7 +73,6 @@ COVERED_BY: Mapping[str, str] = {
     "hal/process/fork.py": "tests/runtime/devices/test_fork.py",
     "hal/rpc/client/artifacts.py": "tests/hal/cache/test_artifact_seal.py",
     "hal/rpc/client/burst.py": "tests/hal/rpc/test_burst.py",
-    "hal/rpc/client/calls/background_calls.py": "tests/hal/rpc/test_rings_of_a_connection.py",
     "hal/rpc/client/calls/client_calls.py": "tests/hal/rpc/client/test_lying_daemon.py",
     "hal/rpc/client/channel.py": "tests/hal/rpc/server/test_channel.py",
     "hal/rpc/client/connection.py": "tests/hal/rpc/client/test_device.py",

@@ -57,10 +57,12 @@ class BackgroundQueue(SimpleQueue[BackgroundCall | Callable[[], object] | thread
     at None. Finalizers may add all of these.
 
     Attributes:
-        is_calling: whether a call is under way.
+        answered: the number of calls that have ended. Only the thread changes it.
+        is_over: whether the thread takes no more work.
     """
 
-    is_calling = False
+    answered = 0
+    is_over = False
 
     def wait(self, deadline_s: float | None) -> bool:
         """Waits until the calls so far have been answered, or for some seconds.
@@ -71,13 +73,24 @@ class BackgroundQueue(SimpleQueue[BackgroundCall | Callable[[], object] | thread
         Returns:
             False if there were none.
         """
-        if self.empty() and not self.is_calling:
-            return False
         left_s = BACKGROUND_TIMEOUT_S if deadline_s is None else deadline_s - time.monotonic()
-        reached = threading.Event()
+        # An empty queue does not tell that there are none: since Python 3.13, a call is handed to
+        # the thread that waits for it, which may begin it much later.
+        answered, reached = self.answered, threading.Event()
         self.put(reached)
-        reached.wait(max(0.0, min(left_s, BACKGROUND_TIMEOUT_S)))
-        return True
+        if self.is_over:
+            return False
+        was_reached = reached.wait(max(0.0, min(left_s, BACKGROUND_TIMEOUT_S)))
+        return not was_reached or self.answered != answered
+
+    def end(self) -> None:
+        """Lets nobody wait for the thread any longer, which takes no more work."""
+        self.is_over = True
+        with contextlib.suppress(Empty):
+            while True:
+                work = self.get_nowait()
+                if isinstance(work, threading.Event):
+                    work.set()
 
 
 def _start(work: Callable[[], object]) -> None:
@@ -104,7 +117,6 @@ def run_background_calls(
     with resources:
         has_rings = False
         while True:
-            work.is_calling = False
             try:
                 call = work.get(timeout=IDLE_S / 2 if has_rings else None)
             except Empty:
@@ -120,10 +132,11 @@ def run_background_calls(
             if call is NO_CALL:
                 has_rings = rings.close_idle()
                 continue
-            work.is_calling = True
             method, message = call
             with contextlib.suppress(grpc.RpcError, ValueError):
                 getattr(stub, method)(message, timeout=BACKGROUND_TIMEOUT_S, metadata=metadata)
+            work.answered += 1
+        work.end()
         rings.close()
         if life.was_stopped:
             # Closing the channel would cancel calls whose replies are already on their way.

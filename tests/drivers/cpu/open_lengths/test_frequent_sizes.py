@@ -123,7 +123,10 @@ def test_calls_give_way_to_code_for_their_size(
     # Not the first one, which compiles, nor those before the size is frequent.
     assert 10 <= len(given_way) <= 18
     go.set()
-    wait_until(lambda: not worker_is_busy())
+    # The worker does its work one by one: this is done once the code for the size has ended.
+    ended = threading.Event()
+    assert worker.submit(lambda _: ended.set()) is not None
+    assert ended.wait(60)
     given_way.clear()
     for _ in range(20):
         run()
@@ -167,10 +170,6 @@ def test_a_size_whose_code_lacked_memory_is_tried_again(monkeypatch: pytest.Monk
     # On a machine that is short of memory, further tries may lack it, too.
     assert failures >= 1
     assert tries == failures + 1
-
-
-def worker_is_busy() -> bool:
-    return worker._current is not None or not worker._pieces.empty()
 
 
 def test_new_sizes_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
