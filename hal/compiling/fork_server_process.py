@@ -10,6 +10,7 @@ import sys
 
 from neurald.hal.compiling.job import EXCHANGE_S, last_text
 from neurald.hal.errors import OpFailed
+from neurald.hal.process.interpreter import NO_INTERPRETER, interpreter
 from neurald.hal.process.spawned import SpawnedProcess
 from neurald.hal.rpc.transport.packet import rights
 
@@ -39,8 +40,9 @@ class ForkServerProcess:
     """
 
     def __init__(self, driver: str, *, niceness: int, lasts: bool, spares: bool) -> None:
-        if not sys.executable:
-            raise OpFailed("no compiler process can be started: the path of this Python is not known")
+        path = interpreter()
+        if not path:
+            raise OpFailed(f"no compiler process can be started: {NO_INTERPRETER}")
         # An empty text is false.
         about = (driver, str(niceness), "yes" * lasts, "yes" * spares, sys.pycache_prefix or "")
         self._stderr = -1
@@ -59,7 +61,7 @@ class ForkServerProcess:
                 # session.
                 self._process = SpawnedProcess(
                     # The path is that of this process, so nothing needs `site`.
-                    [sys.executable, "-I", "-S", "-c", _PROGRAM, *about, *sys.path],
+                    [path, "-I", "-S", "-c", _PROGRAM, *about, *sys.path],
                     # The process must have only one thread, since it forks.
                     {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
                     stdin=theirs.fileno(),

@@ -27,6 +27,7 @@ from neurald.hal.process.files.configuration_file import (
 from neurald.hal.process.files.file_lock import ProcessLock
 from neurald.hal.process.files.private_directory import open_private_file
 from neurald.hal.process.files.runtime_directory import prepare_directory, runtime_directory
+from neurald.hal.process.interpreter import NO_INTERPRETER, interpreter
 from neurald.hal.process.own_program import own_program
 from neurald.hal.wording import printable
 
@@ -94,7 +95,7 @@ def autostart_settings() -> AutostartSettings:
         return AutostartSettings(obstacle=f"{path} has autostart = false", is_unexpected=False, drivers=None)
     table = content.get("drivers")
     drivers = listed_drivers() or (tuple(table) if isinstance(table, dict) else None)
-    obstacle = _unusable_directory() if sys.executable else "the path of the interpreter is not known"
+    obstacle = _unusable_directory() if interpreter() else NO_INTERPRETER
     return AutostartSettings(obstacle=obstacle, is_unexpected=True, drivers=drivers)
 
 
@@ -231,7 +232,7 @@ def _spawn(command: list[str], kept: int, variables: dict[str, str], log: Path) 
         environment["PYTHONPATH"] = path
     with open(log, "ab", opener=open_private_file) as errors:
         between = subprocess.Popen(  # noqa: S603 - this interpreter
-            [sys.executable, "-I", "-S", "-c", _BETWEEN, *command],
+            [interpreter(), "-I", "-S", "-c", _BETWEEN, *command],
             env=environment,
             # `python -m` looks for modules in the working directory, which may be anybody's.
             cwd="/",

@@ -1,13 +1,13 @@
 """Makes a device compile a model."""
 
 import logging
-import sys
 import time
 
 from neurald.hal.compiling.contract import compiles_apart
 from neurald.hal.device import Device, PreparedModel, PrepareOptions
 from neurald.hal.model.model import Model
 from neurald.hal.process.fork import forkable_lock
+from neurald.hal.process.interpreter import interpreter
 from neurald.hal.records import replace
 from neurald.runtime.devices.driver_faults import checked_executable, convert_driver_faults
 from neurald.runtime.devices.local import cpu_device
@@ -33,9 +33,8 @@ def compiled(device: Device, model: Model, options: PrepareOptions, *, is_backgr
 
 def compiles_in_process_of_its_own(device: Device) -> bool:
     """Returns True if models of a device are compiled in another process."""
-    # Without the path of an interpreter, as in an application that embeds one, no process can
-    # start.
-    return device is cpu_device() and compiles_apart(device) and bool(sys.executable)
+    # Without an interpreter, as in an application that embeds one, no process can start.
+    return device is cpu_device() and compiles_apart(device) and bool(interpreter())
 
 
 def checked_model(answer: PreparedModel, device: Device) -> PreparedModel:

@@ -3,9 +3,10 @@
 import contextlib
 import os
 import subprocess
-import sys
 from pathlib import Path
 from types import TracebackType
+
+from neurald.hal.process.interpreter import interpreter
 
 _WATCHER = Path(__file__).with_name("watcher.py")
 #: A check that takes longer is told. A call that observes its deadline ends after 30 s at most.
@@ -26,7 +27,7 @@ class Watch:
     def __enter__(self) -> "Watch":
         with contextlib.suppress(OSError):
             self._process = subprocess.Popen(  # noqa: S603 - this Python, and a script of this package
-                [sys.executable, "-I", "-S", str(_WATCHER), str(os.getpid()), str(self._patience_s)],
+                [interpreter(), "-I", "-S", str(_WATCHER), str(os.getpid()), str(self._patience_s)],
                 stdin=subprocess.PIPE,
                 bufsize=0,
             )

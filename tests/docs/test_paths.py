@@ -42,10 +42,14 @@ def _exists(path: str) -> bool:
     return (ROOT / path).exists() or any(name.endswith(f"/{path}") for name in _tracked())
 
 
+def _prose(text: str) -> str:
+    """Returns a page without its programs."""
+    return re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
+
+
 def _paths(text: str) -> list[str]:
-    text = re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
     found = []
-    for code in _CODE.findall(text):
+    for code in _CODE.findall(_prose(text)):
         for word in code.split():
             path = word.split("::")[0]
             is_placeholder = any(sign in path for sign in "<>{}*$~=…()'\",:")
@@ -63,7 +67,7 @@ def test_paths_exist(page: Path) -> None:
 
 @sweep("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_linked_files_exist(page: Path) -> None:
-    targets = _LINK.findall(page.read_text(encoding="utf-8"))
+    targets = _LINK.findall(_prose(page.read_text(encoding="utf-8")))
     missing = [target for target in targets if not (page.parent / target).exists()]
     assert not missing
     assert [path for path in _ON_GITHUB.findall(page.read_text(encoding="utf-8")) if not _exists(path)] == []

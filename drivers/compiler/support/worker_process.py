@@ -2,11 +2,11 @@
 
 import contextlib
 import struct
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
+from neurald.hal.process.interpreter import NO_INTERPRETER, interpreter
 from neurald.hal.process.threads.checked_thread import CheckedTimer
 
 #: Length of a valid answer.
@@ -28,15 +28,16 @@ class WorkerProcess:
     """
 
     def __init__(self, script: Path, about: Mapping[str, object], *, flags: Sequence[str] = ()) -> None:
-        if not sys.executable:
-            raise OSError("sys.executable is empty, so the worker cannot be started")
+        path = interpreter()
+        if not path:
+            raise OSError(f"the worker cannot be started: {NO_INTERPRETER}")
         # Those who fork workers need neither.
         import json
         import subprocess
 
         self._is_closed = False
         self._process = subprocess.Popen(  # noqa: S603 - this Python, and a script of this package
-            [sys.executable, "-I", *flags, str(script), json.dumps(about)],
+            [path, "-I", *flags, str(script), json.dumps(about)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -1,6 +1,5 @@
 """The first tier of the CPU device: models bound to kernels that were compiled beforehand."""
 
-import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, cast
@@ -10,6 +9,7 @@ from neurald.drivers.cpu.target.target import Target
 from neurald.hal.device import Artifact, Device, ExecuteOptions, Variants
 from neurald.hal.errors import BadData
 from neurald.hal.model.model import Model
+from neurald.hal.process.interpreter import interpreter
 from neurald.hal.sync.cancellation import Cancellation
 
 if TYPE_CHECKING:
@@ -39,9 +39,8 @@ class FirstTier:
     def __init__(self, device: Device, target: Target) -> None:
         self._device = device
         self._target = target
-        # Without the path of an interpreter, as in an application that embeds one, no process can
-        # start.
-        apart = (self._compile_apart, self._leave_to_process) if sys.executable else ()
+        # Without an interpreter, as in an application that embeds one, no process can start.
+        apart = (self._compile_apart, self._leave_to_process) if interpreter() else ()
         self.library = FirstTierLibrary(target, *apart)
 
     def _compile_apart(self, cancellation: Cancellation) -> Artifact:

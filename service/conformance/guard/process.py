@@ -15,6 +15,7 @@ import msgspec
 import neurald
 from neurald.hal.decoding import msgpack_decoder
 from neurald.hal.errors import UnavailableDevice
+from neurald.hal.process.interpreter import interpreter
 from neurald.hal.records import DECODE_ERRORS
 from neurald.service.conformance.guard.fault_handler import RECORD, Fault
 from neurald.service.conformance.guard.fault_report import ProcessEnd
@@ -61,7 +62,7 @@ class GuardProcess:
         }
         try:
             self._process = subprocess.Popen(  # noqa: S603 - this Python, and a script of this package
-                [sys.executable, "-I", str(_WORKER), json.dumps(about)],
+                [interpreter(), "-I", str(_WORKER), json.dumps(about)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._standard_error,

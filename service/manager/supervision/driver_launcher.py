@@ -126,7 +126,7 @@ class DriverLauncher:
     def _execute(self, stdin: int, stderr: int, breadcrumbs: int) -> int:
         environment: Mapping[str, str] = {**self._environment, BREADCRUMBS_VARIABLE: str(_BREADCRUMBS_AT)}
         process = os.posix_spawn(
-            sys.executable,
+            self._command[0],
             self._command,
             environment,
             file_actions=[

@@ -24,6 +24,8 @@ from support.models.addition import addition
 
 if sys.argv[1] == "embedded":
     sys.executable = ""
+if sys.argv[1] == "built":
+    sys.frozen = True
 builder = nd.CompilationBuilder(addition(np.arange(6, dtype=np.float32)), devices=nd.devices()[:1])
 builder.set_caching(None)
 compilation = builder.finish()
@@ -53,7 +55,11 @@ def ran(program: str, argument: str, folder: Path) -> "subprocess.CompletedProce
 
 @pytest.mark.parametrize(
     ("kind", "expected"),
-    [("ordinary", ""), ("embedded", "llvmlite.binding neurald.drivers.cpu.compiler")],
+    [
+        ("ordinary", ""),
+        ("embedded", "llvmlite.binding neurald.drivers.cpu.compiler"),
+        ("built", "llvmlite.binding neurald.drivers.cpu.compiler"),
+    ],
 )
 def test_the_compiler_is_in_another_process_unless_none_can_start(
     kind: str, expected: str, tmp_path: Path

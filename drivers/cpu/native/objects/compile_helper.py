@@ -20,6 +20,7 @@ from neurald.drivers.cpu.native.objects.llvm import (
 from neurald.drivers.cpu.native.objects.unit_queue import UnitQueue
 from neurald.drivers.cpu.target.target import Target
 from neurald.hal.process.fork import may_fork
+from neurald.hal.process.interpreter import interpreter
 from neurald.hal.process.threads.checked_thread import CheckedThread
 
 _LOG = logging.getLogger(__name__)
@@ -34,7 +35,12 @@ _MIN_EXPECTED_UNITS = 16
 
 
 def process_count() -> int:
-    """Returns the maximum number of compiling processes."""
+    """Returns the maximum number of compiling processes.
+
+    It is 1, this process, if no other one can start, as in an application that embeds Python.
+    """
+    if not may_fork() and not interpreter():
+        return 1
     return min(_MAX_PROCESSES, len(os.sched_getaffinity(0)))
 
 

@@ -244,6 +244,9 @@ def test_a_helper_is_started_ahead_for_many_units(monkeypatch: pytest.MonkeyPatc
     (process,) = helper.processes
     assert isinstance(process, WorkerProcess)
     assert process.has_ended
+    # An application that embeds Python has no interpreter that could run a helper.
+    monkeypatch.setattr(sys, "executable", "")
+    assert compile_helper.start_ahead(TARGET, 1000) is None
 
 
 def await_helpers(compilation: ObjectCompilation) -> None:
