@@ -38,6 +38,7 @@ from neurald.drivers.opencl.runtime.buffer import OpenClBuffer
 from neurald.drivers.opencl.runtime.constants import DeviceConstants
 from neurald.drivers.opencl.runtime.executable import Executable
 from neurald.drivers.opencl.runtime.program import BuiltProgram
+from neurald.drivers.opencl.runtime.self_test import require_correct
 from neurald.drivers.opencl.settings import process_settings
 from neurald.drivers.opencl.tuning.build_helper import build_kernels
 from neurald.drivers.opencl.tuning.calibration import calibrated, estimated, known
@@ -131,6 +132,7 @@ class OpenClDevice(OpenDevice):
         self._is_fused = is_fused
         self._opening = forkable_lock()
         self._context: DeviceContext | None = None
+        self._refused: OpFailed | None = None
         self._capabilities: Capabilities | None = None
         self.choices = Choices.of_device(facts.name)
 
@@ -153,15 +155,27 @@ class OpenClDevice(OpenDevice):
 
     @property
     def context(self) -> DeviceContext:
-        """The open device; opens it on first use.
+        """The open device; opens and checks it on first use.
 
         Raises:
+            OpFailed: it computes wrong results.
             Error: the device cannot be opened.
         """
         with self._opening:
+            self._require_right()
             if self._context is None:
-                self._context = DeviceContext(self.facts)
+                context = DeviceContext(self.facts)
+                try:
+                    require_correct(context)
+                except OpFailed as error:
+                    self._refused = error
+                    raise
+                self._context = context
             return self._context
+
+    def _require_right(self) -> None:
+        if self._refused is not None:
+            raise OpFailed(str(self._refused))
 
     def open_ahead(self) -> None:
         """See `OpensAhead.open_ahead`."""
@@ -202,6 +216,8 @@ class OpenClDevice(OpenDevice):
         return supported_operations(model, self._unsupported_reason)
 
     def _unsupported_reason(self, graph: Graph) -> str:
+        if self._refused is not None:
+            return str(self._refused)
         for node in graph.nodes:
             for value in (node.output, *node.inputs):
                 if value.type is Scalar.FLOAT64 and not self.facts.has_fp64:
@@ -218,6 +234,8 @@ class OpenClDevice(OpenDevice):
         frequent.
         """
         options.require_time()
+        # Clients may have asked what the device supports before it was opened.
+        self._require_right()
         require_supported(self, model)
         if not is_specified(model):
             prepare = partial(self._variant, options)

@@ -260,11 +260,7 @@ def _applied(expression: Apply, arguments: list[str]) -> str:
     if op is Op.LOGISTIC:
         return f"1.0f / (1.0f + exp(-{first}))"
     if op is Op.SIGN:
-        return (
-            f"neurald_sign({first})"
-            if kind.is_float
-            else f"({register_type(kind)})neurald_sign_long({first})"
-        )
+        return f"({register_type(kind)}){_sign(kind)}({first})"
     if op is Op.IS_NAN:
         return f"isnan({first})"
     if op is Op.CONVERT:
@@ -286,6 +282,15 @@ def _extreme(kind: Scalar, first: str, second: str, *, is_minimum: bool) -> str:
     if kind.is_float:
         return f"neurald_{name}{'_double' if kind is Scalar.FLOAT64 else ''}({first}, {second})"
     return f"{name}(({register_type(kind)}){first}, ({register_type(kind)}){second})"
+
+
+def _sign(kind: Scalar) -> str:
+    """Returns the name of the function that returns a number's sign."""
+    if kind.is_float:
+        return "neurald_sign"
+    # Mesa (22.3) gets the signs of numbers wrong that were widened to 64 bits.
+    is_wide = kind in (Scalar.INT64, Scalar.UINT64, Scalar.UINT32)
+    return "neurald_sign_long" if is_wide else "neurald_sign_int"
 
 
 def _floor(expression: Apply, first: str, second: str) -> str:
@@ -317,11 +322,11 @@ def _reinterpreted(text: str, source: Scalar, kind: Scalar) -> str:
 
 
 def _is_nan_lost(source: Scalar, kind: Scalar) -> bool:
-    """Returns True if NVIDIA's saturating conversion does not convert NaN to 0.
+    """Returns True if some compiler's saturating conversion does not convert NaN to 0.
 
-    That is the case if either type has 64 bits.
+    NVIDIA's conversions do not if either type has 64 bits, and Mesa's (22.3) to 32 bits.
     """
-    return source is Scalar.FLOAT64 or register_type(kind) in ("long", "ulong")
+    return source is Scalar.FLOAT64 or register_type(kind) in ("int", "uint", "long", "ulong")
 
 
 def _converted(text: str, source: Scalar, kind: Scalar) -> str:

@@ -16,6 +16,9 @@ static inline double neurald_max_double(double a, double b) {
 static inline float neurald_sign(float x) {
   return x != x ? x : sign(x);
 }
+static inline int neurald_sign_int(int x) {
+  return (x > 0) - (x < 0);
+}
 static inline int neurald_sign_long(long x) {
   return (x > 0) - (x < 0);
 }
@@ -180,6 +183,12 @@ static inline int neurald_part_int4(int4 texel, int at) {
 }
 static inline uint neurald_part_uint4(uint4 texel, int at) {
   return at & 2 ? (at & 1 ? texel.w : texel.z) : (at & 1 ? texel.y : texel.x);
+}
+static inline int neurald_int_of_float(float x) {
+  return isnan(x) ? 0 : convert_int_sat(x);
+}
+static inline uint neurald_uint_of_float(float x) {
+  return isnan(x) ? 0 : convert_uint_sat(x);
 }
 static inline long neurald_long_of_float(float x) {
   return isnan(x) ? 0 : convert_long_sat(x);

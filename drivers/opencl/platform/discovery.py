@@ -22,6 +22,7 @@ from neurald.drivers.opencl.platform.storage import storage_of
 from neurald.drivers.opencl.settings import process_settings
 from neurald.drivers.settings import Settings
 from neurald.hal.errors import UnavailableDevice
+from neurald.hal.process.environment import environment_variable
 from neurald.hal.process.fork import keep_in_children
 from neurald.hal.records import replace
 
@@ -33,6 +34,10 @@ DEVICE_VARIABLE = "NEURALD_OPENCL_DEVICE"
 
 _INSTALL = "install one: pocl-opencl-icd on Debian and Ubuntu for the CPU, the vendor's driver for a GPU"
 _OLDEST_VERSION = (1, 2)
+#: Mesa's OpenCL has no devices unless this variable names them.
+_MESA_DRIVERS = "RUSTICL_ENABLE"
+#: Names of Mesa's graphics drivers for CPUs.
+_RASTERIZERS = ("llvmpipe", "softpipe")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +123,8 @@ def discover(settings: Settings | None = None) -> Discovery:
         except cl.Error as error:
             reason, found = _first_line(error), []
         if not found:
-            skipped.append(Skipped(name=_name(platform, platform_index), reason=reason or "has no devices"))
+            name = _name(platform, platform_index)
+            skipped.append(Skipped(name=name, reason=reason or _reason_of_none(name)))
         for device_index, device in enumerate(found):
             try:
                 facts = _facts(platform_index, device_index, platform, device, settings)
@@ -134,6 +140,8 @@ def discover(settings: Settings | None = None) -> Discovery:
 
 def choose(discovery: Discovery, wanted: str | None = None) -> DeviceFacts:
     """Returns the selected device, by default the first GPU, accelerator or CPU.
+
+    Devices that draw with a CPU come last.
 
     Args:
         discovery: the result of `discover`.
@@ -160,7 +168,12 @@ def choose(discovery: Discovery, wanted: str | None = None) -> DeviceFacts:
         which = f"matches {wanted!r}" if wanted else f"is usable ({_INSTALL})"
         raise UnavailableDevice(f"no OpenCL device {which}; devices found: {there or 'none'}")
     order = list(DeviceKind)
-    return min(devices, key=lambda one: order.index(one.kind))
+    return min(devices, key=lambda one: (_is_rasterizer(one), order.index(one.kind)))
+
+
+def _is_rasterizer(device: DeviceFacts) -> bool:
+    """Returns True for a graphics driver that runs on a CPU, many times slower than others do."""
+    return device.name.lower().startswith(_RASTERIZERS)
 
 
 def _name(thing: cl.Platform | cl.Device, index: int) -> str:
@@ -172,6 +185,13 @@ def _name(thing: cl.Platform | cl.Device, index: int) -> str:
 
 def _first_line(error: Exception) -> str:
     return f"fails: {(str(error).splitlines() or [type(error).__name__])[0]}"
+
+
+def _reason_of_none(platform: str) -> str:
+    """Returns the reason why a platform has no devices."""
+    if platform == "rusticl" and not environment_variable(_MESA_DRIVERS):
+        return f"has no devices; {_MESA_DRIVERS} names Mesa's drivers to use, such as iris or radeonsi"
+    return "has no devices"
 
 
 def _platform_reason(platform: cl.Platform) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.drivers.opencl.platform.storage import TEXEL, ImageRange, ImageSupport, Storage
@@ -26,6 +28,15 @@ _CHANNELS = {
     Scalar.FLOAT32: "FLOAT",
 }
 
+#: Kernel that reads texels, and the limit on the numbers in them, which every element type has.
+_CHECK = """
+__kernel void check(read_only image1d_buffer_t image, const int first, __global int *found) {
+  const int at = (int)get_global_id(0);
+  found[at] = (int)READ(image, first + at).x;
+}
+"""
+_CHECKED_NUMBERS = 127
+
 
 def images_of(context: cl.Context, facts: DeviceFacts) -> ImageSupport | None:
     """Returns the images that kernels of a device may read.
@@ -38,6 +49,7 @@ def images_of(context: cl.Context, facts: DeviceFacts) -> ImageSupport | None:
         return None
     reason = ""
     types: frozenset[Scalar] = frozenset()
+    supports_sub_buffers = False
     if not facts.has_images:
         reason = "it does not support images"
     elif not facts.max_image_texels:
@@ -48,6 +60,14 @@ def images_of(context: cl.Context, facts: DeviceFacts) -> ImageSupport | None:
         except cl.Error as error:
             reason = str(error)
         reason = reason or ("" if types else "it supports images over buffers for no element type")
+        kind = next((each for each in _CHANNELS if each in types), Scalar.FLOAT32)
+        supports_sub_buffers = not reason and _are_read(context, facts, kind, in_sub_buffers=True)
+        if (
+            not reason
+            and not supports_sub_buffers
+            and not _are_read(context, facts, kind, in_sub_buffers=False)
+        ):
+            reason = "its kernels cannot read images over buffers"
     if reason:
         _LOG.info("%s: kernels read buffers instead of images: %s", facts.name, reason)
         return None
@@ -55,7 +75,7 @@ def images_of(context: cl.Context, facts: DeviceFacts) -> ImageSupport | None:
         types=types,
         max_texels=facts.max_image_texels,
         max_arguments=context.devices[0].max_read_image_args,
-        supports_sub_buffers=_supports_sub_buffers(context, facts, next(iter(types))),
+        supports_sub_buffers=supports_sub_buffers,
         alignment_bytes=facts.alignment_bytes,
     )
 
@@ -100,18 +120,34 @@ def _types(context: cl.Context) -> frozenset[Scalar]:
     )
 
 
-def _supports_sub_buffers(context: cl.Context, facts: DeviceFacts, kind: Scalar) -> bool:
-    """Returns True if images of parts of a buffer can be created.
+def _are_read(context: cl.Context, facts: DeviceFacts, kind: Scalar, *, in_sub_buffers: bool) -> bool:
+    """Returns True if kernels read what an image over a part of a buffer shows.
 
-    The OpenCL standard leaves this optional. It keeps images within their limit on texels.
+    The OpenCL standard leaves images over sub-buffers optional. They keep images within their limit
+    on texels.
     """
     import pyopencl as cl
 
     size = max(256, facts.alignment_bytes)
-    buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE, 2 * size)
-    part = ImageRange(start=size, texels=size // (TEXEL * kind.size_bytes), first=0)
+    texels = size // (TEXEL * kind.size_bytes)
+    numbers = np.arange(2 * texels * TEXEL) % _CHECKED_NUMBERS
+    wanted = numbers[texels * TEXEL :: TEXEL]
+    start = size if in_sub_buffers else 0
+    part = ImageRange(start=start, texels=texels + (size - start) // (TEXEL * kind.size_bytes), first=0)
+    function = "read_imagef" if kind.is_float else f"read_image{'ui' if kind.value.startswith('u') else 'i'}"
+    result = np.zeros(texels, np.int32)
+    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
     try:
-        image_over(context, buffer, part, kind, supports_sub_buffers=True)
-    except cl.Error:
+        buffer = cl.Buffer(context, flags, hostbuf=numbers.astype(kind.dtype))
+        output = cl.Buffer(context, flags, hostbuf=result)
+        image = image_over(context, buffer, part, kind, supports_sub_buffers=in_sub_buffers)
+        program = cl.Program(context, _CHECK.replace("READ", function)).build(list(facts.build_options))
+        kernel = cl.Kernel(program, "check")
+        kernel.set_args(image, np.int32(part.texels - texels), output)
+        queue = cl.CommandQueue(context)
+        cl.enqueue_nd_range_kernel(queue, kernel, (texels,), None)
+        cl.enqueue_copy(queue, result, output)
+    except cl.Error as error:
+        _LOG.debug("%s: reading an image failed: %s", facts.name, error)
         return False
-    return True
+    return np.array_equal(result, wanted)

@@ -15,6 +15,7 @@ from neurald.drivers.opencl.platform.discovery import (
     DeviceContext,
     Discovery,
     Skipped,
+    _reason_of_none,
     choose,
     discover,
     flush_every,
@@ -106,6 +107,37 @@ def test_the_first_gpu_is_preferred(monkeypatch: pytest.MonkeyPatch) -> None:
     assert choose(ALL) == GPU
     assert choose(Discovery(devices=(CPU, ACCELERATOR), skipped=())) == ACCELERATOR
     assert choose(Discovery(devices=(CPU,), skipped=())) == CPU
+
+
+@sweep("name", ["llvmpipe (LLVM 15.0.6, 256 bits)", "softpipe"])
+@sweep("kind", [DeviceKind.CPU, DeviceKind.GPU])
+def test_what_draws_with_a_cpu_comes_last(
+    name: str, kind: DeviceKind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(DEVICE_VARIABLE, raising=False)
+    rasterizer = facts(name, kind)
+    assert choose(Discovery(devices=(rasterizer, CPU), skipped=())) == CPU
+    assert choose(Discovery(devices=(rasterizer,), skipped=())) == rasterizer
+    assert choose(Discovery(devices=(CPU, rasterizer), skipped=()), name[:8]) == rasterizer
+
+
+@sweep(
+    ("enabled", "platform", "expected"),
+    [
+        (
+            "",
+            "rusticl",
+            "has no devices; RUSTICL_ENABLE names Mesa's drivers to use, such as iris or radeonsi",
+        ),
+        ("llvmpipe", "rusticl", "has no devices"),
+        ("", "NVIDIA CUDA", "has no devices"),
+    ],
+)
+def test_why_a_platform_has_no_devices(
+    enabled: str, platform: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RUSTICL_ENABLE", enabled)
+    assert _reason_of_none(platform) == expected
 
 
 @sweep(
