@@ -9,6 +9,7 @@ of the driver.
 
 import contextlib
 import errno
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -62,7 +63,7 @@ def activate(address: Address, deadline_s: float) -> None:
             why.
     """
     path = address.path
-    if path is None or not path.with_name(MANAGER_SOCKET).exists():
+    if path is None or not is_managed(path):
         return
     import socket
 
@@ -79,6 +80,14 @@ def activate(address: Address, deadline_s: float) -> None:
         _require_consent(answer, f"the service manager does not start the driver at {address}")
 
 
+def is_managed(path: Path) -> bool:
+    """Returns whether a service manager has its socket beside that of a driver.
+
+    False also if the folder of another user hides it, as after `su` with kept variables.
+    """
+    return os.path.exists(path.with_name(MANAGER_SOCKET))  # noqa: PTH110 - never raises
+
+
 def is_standing_by(address: Address) -> bool:
     """Returns whether a service manager stands in for a driver and starts it when it is needed.
 
@@ -91,7 +100,7 @@ def is_standing_by(address: Address) -> bool:
         UnavailableDevice: the manager does not start the driver now; the message says why.
     """
     path = address.path
-    if path is None or not path.with_name(MANAGER_SOCKET).exists():
+    if path is None or not is_managed(path):
         return False
     import socket
 
@@ -133,7 +142,8 @@ def is_vacant(path: Path) -> bool:
     Args:
         path: the path of the driver's socket.
     """
-    return path.exists() and not is_served(path) and is_served(path.with_name(MANAGER_SOCKET))
+    is_there = os.path.exists(path)  # noqa: PTH110 - never raises
+    return is_there and not is_served(path) and is_served(path.with_name(MANAGER_SOCKET))
 
 
 def _require_consent(answer: bytes, what: str) -> None:

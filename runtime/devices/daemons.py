@@ -20,7 +20,7 @@ from neurald.hal.errors import (
     ResourceExhaustedTransient,
     UnavailableDevice,
 )
-from neurald.hal.process.activation import MANAGER_SOCKET, is_served, is_standing_by
+from neurald.hal.process.activation import MANAGER_SOCKET, is_managed, is_served, is_standing_by
 from neurald.hal.process.address import Address
 from neurald.hal.process.autostart import ensure_manager
 from neurald.hal.process.files.runtime_directory import runtime_directory
@@ -264,11 +264,7 @@ class DaemonConnection:
     def _remembered(self, device: "RemoteDevice") -> "RemoteDevice":
         """Returns the device after keeping its properties, if a manager starts its driver."""
         path = self._parsed.path
-        if (
-            path is not None
-            and path.parent == runtime_directory()
-            and path.with_name(MANAGER_SOCKET).exists()
-        ):
+        if path is not None and path.parent == runtime_directory() and is_managed(path):
             measurements.store(self._parsed, device)
         return device
 

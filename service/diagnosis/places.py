@@ -129,7 +129,7 @@ def _cache() -> Finding:
 
 def _existing(path: Path) -> Path:
     """Returns the path, or its closest parent that exists."""
-    return next(each for each in (path, *path.parents) if each.exists())
+    return next(each for each in (path, *path.parents) if os.path.exists(each))  # noqa: PTH110 - never raises
 
 
 def _require_writable(there: Path, path: Path) -> None:

@@ -99,7 +99,12 @@ def prepare_directory(directory: Path) -> None:
         finally:
             os.close(descriptor)
     except OSError as error:
-        raise BadState(f"{directory} cannot be used for a socket: {error.strerror or error}") from None
+        advice = (
+            "; set XDG_RUNTIME_DIR to a directory of your own" if is_ours else ""
+        )
+        raise BadState(
+            f"{directory} cannot be used for a socket: {error.strerror or error}{advice}"
+        ) from None
 
 
 def address_of(driver: str, listen: str | None) -> Address:

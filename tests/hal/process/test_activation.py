@@ -21,6 +21,7 @@ from neurald.hal.process.activation import (
     STATE,
     UNABLE,
     activate,
+    is_managed,
     is_served,
     is_standing_by,
     is_vacant,
@@ -199,3 +200,12 @@ def test_a_socket_is_vacant_between_a_driver_and_its_manager(tmp_path: Path) -> 
         manager.close()
         # Nobody will listen there.
         assert not is_vacant(path)
+
+
+def test_a_folder_that_cannot_be_entered_has_no_manager() -> None:
+    """As the folder of another user, whose XDG_RUNTIME_DIR `su` has kept. Root can enter it."""
+    hidden = Path("/tmp") / ("x" * 300) / "cpu.sock"
+    assert not is_managed(hidden)
+    assert not is_standing_by(Address(path=hidden))
+    assert not is_vacant(hidden)
+    activate(Address(path=hidden), 0.0)
