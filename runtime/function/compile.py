@@ -18,6 +18,7 @@ from neurald.runtime.function.signature_table import SignatureTable
 from neurald.runtime.model.finished import finished_model
 from neurald.runtime.plan.startup import Startup
 from neurald.runtime.tflite import load_tflite
+from neurald.runtime.tflite.file.content import read_advice
 
 _FILE_TYPES: Final = (str, os.PathLike, bytes, bytearray, memoryview)
 
@@ -121,6 +122,7 @@ def _loaded(request: _Request) -> Model:
     if not isinstance(source, Model) and not hasattr(source, "finish"):
         raise WrongType(
             f"the model is {shown(source)}; the path or the bytes of a .tflite file, or a Model, are expected"
+            f"{read_advice(source)}"
         )
     model = finished_model(source)
     if request.signature is not None or request.shapes:

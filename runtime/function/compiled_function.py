@@ -132,12 +132,12 @@ class CompiledFunction:
         return results
 
     def _by_name(self, arrays: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
-        if named and arrays:
-            raise BadData("inputs are given by position and by name; give all of them one way")
         given: Mapping[str, Any] = named or arrays[0]
         for name in given:
             if name not in self._positions:
                 raise BadData(f"{self._name} has no input {name!r}; {self._names()}{self._remedy(name)}")
+        if named and arrays:
+            raise BadData("inputs are given by position and by name; give all of them one way")
         missing = [name for name in self._positions if name not in given]
         if missing:
             raise BadData(f"{self._name}: the inputs {missing} are not given; {self._names()}")

@@ -6,6 +6,7 @@ import numpy as np
 
 from neurald.hal.api_arguments import shown, shown_reason
 from neurald.hal.errors import BadData, WrongType
+from neurald.hal.model.elements import require_unmasked
 from neurald.runtime.function.tensor_info import TensorInfo
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -50,7 +51,7 @@ def require_match(value: Any, info: TensorInfo, error: BadData) -> None:
         except (TypeError, ValueError, OverflowError) as reason:
             raise type(error)(
                 f"input {info.name!r} is {shown(value)}, which is not an array of {info.dtype}: "
-                f"{shown_reason(reason)}"
+                f"{_advice(value, info) or shown_reason(reason)}"
             ) from error
     if value.dtype != info.dtype and not info.dtype.hasobject:
         raise BadData(
@@ -67,6 +68,11 @@ def require_match(value: Any, info: TensorInfo, error: BadData) -> None:
             f"input {info.name!r} has shape [{lengths}]; an array of shape {list(value.shape)} is given. "
             "Other shapes can be chosen when the model is compiled: shapes={name: shape}"
         ) from error
+
+
+def _advice(value: Any, info: TensorInfo) -> str:
+    """Returns what makes an array of a value, or ""."""
+    return f"numpy.frombuffer(data, numpy.{info.dtype}) makes one" if isinstance(value, bytes) else ""
 
 
 def converted(value: Any, info: TensorInfo) -> Any:
@@ -87,6 +93,8 @@ def converted(value: Any, info: TensorInfo) -> Any:
         raise BadData(
             f"input {info.name!r} is {shown(value)}, which is not an array: {shown_reason(error)}"
         ) from None
+    if array is not value:
+        require_unmasked(value, f"input {info.name!r}")
     if array.dtype == info.dtype or info.dtype.hasobject:
         return array
     if info.is_quantized and array.dtype.kind == "f":

@@ -8,7 +8,7 @@ import numpy as np
 
 from neurald.hal.api_arguments import integer, number, shown, shown_reason
 from neurald.hal.errors import BadData, WrongType
-from neurald.hal.model.elements import as_elements
+from neurald.hal.model.elements import as_elements, require_unmasked
 from neurald.hal.model.graph import ChannelQuant, Operand
 from neurald.hal.model.strings import as_strings, encode_strings
 from neurald.hal.model.types import OperandType, byte_size
@@ -49,6 +49,7 @@ def stored_value(value: Any, operand: Operand, what: str) -> np.ndarray[Any, Any
     if operand.type is OperandType.TENSOR_STRING:
         return _stored_strings(value, operand, what)
     if isinstance(value, np.ndarray | np.generic):
+        require_unmasked(value, what)
         array = as_elements(np.asarray(value), operand.type)
         if array.dtype != dtype:
             raise BadData(f"{what}: the array has type {array.dtype}; {operand.type.name} needs {dtype}")

@@ -99,9 +99,7 @@ def prepare_directory(directory: Path) -> None:
         finally:
             os.close(descriptor)
     except OSError as error:
-        advice = (
-            "; set XDG_RUNTIME_DIR to a directory of your own" if is_ours else ""
-        )
+        advice = "; set XDG_RUNTIME_DIR to a directory of your own" if is_ours else ""
         raise BadState(
             f"{directory} cannot be used for a socket: {error.strerror or error}{advice}"
         ) from None

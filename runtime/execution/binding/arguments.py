@@ -12,7 +12,7 @@ from neurald.hal.errors import BadData, BadState, UnexpectedNull, WrongType
 from neurald.hal.lazy_numpy import Array, np
 from neurald.hal.memory.pool import HostMemory, Memory
 from neurald.hal.memory.string_memory import StringMemory
-from neurald.hal.model.elements import as_elements
+from neurald.hal.model.elements import as_elements, require_unmasked
 from neurald.hal.model.graph import Operand
 from neurald.hal.model.model import Model
 from neurald.hal.model.request import Argument, Request
@@ -21,6 +21,7 @@ from neurald.hal.model.types import Dimensions, OperandType, value_size
 from neurald.hal.records import replace
 from neurald.hal.validation.request_rules import merge_dimensions, validate_argument
 from neurald.hal.wording import counted
+from neurald.runtime.execution.binding.arrays import input_label, output_label
 from neurald.runtime.execution.binding.device_memory import DeviceMemory
 from neurald.runtime.execution.binding.string_output import StringOutput
 
@@ -42,6 +43,7 @@ class ExecutionArguments:
 
     def __init__(self, model: Model, owner: object = None) -> None:
         self._owner = owner
+        self._model = model
         self._has_padding = False
         self._input_operands = list(model.input_operands)
         self._output_operands = list(model.output_operands)
@@ -80,7 +82,7 @@ class ExecutionArguments:
             BadState: the input is already bound.
         """
         operand = self._unbound_operand(self._inputs, self._input_operands, index, "input")
-        what = f"input {index}"
+        what = self._label(index, is_output=False)
         if array is None:
             self._inputs[index] = _BoundArgument(Argument(), None)
             return
@@ -103,8 +105,10 @@ class ExecutionArguments:
         """
         operand = self._unbound_operand(self._outputs, self._output_operands, index, "output")
         if array is None:
-            raise UnexpectedNull(f"output {index}: the array is None; an array for the result is expected")
-        what = f"output {index}"
+            raise UnexpectedNull(
+                f"{self._label(index, is_output=True)}: the array is None; an array for the result is expected"
+            )
+        what = self._label(index, is_output=True)
         dimensions = check_dimensions(dimensions, f"{what}: the shape")
         if operand.type is OperandType.TENSOR_STRING:
             self._bind_strings(index, operand, array, what)
@@ -124,7 +128,7 @@ class ExecutionArguments:
             UnexpectedNull: `memory` is None.
         """
         operand = self._unbound_operand(self._inputs, self._input_operands, index, "input")
-        what = f"input {index}"
+        what = self._label(index, is_output=False)
         offset, length, dimensions = _checked_range(memory, offset, length, dimensions, what)
         if isinstance(memory, DeviceMemory):
             role = Role(owner=self._owner, index=index, is_output=False)
@@ -142,7 +146,8 @@ class ExecutionArguments:
     ) -> None:
         """Binds bytes of a memory as an output; see `set_input_from_memory`."""
         operand = self._unbound_operand(self._outputs, self._output_operands, index, "output")
-        offset, length, dimensions = _checked_range(memory, offset, length, dimensions, f"output {index}")
+        what = self._label(index, is_output=True)
+        offset, length, dimensions = _checked_range(memory, offset, length, dimensions, what)
         if isinstance(memory, DeviceMemory):
             role = Role(owner=self._owner, index=index, is_output=True)
             self._outputs[index] = _BoundArgument(
@@ -174,8 +179,9 @@ class ExecutionArguments:
         return replace(argument, length=size, padding=argument.length - size)
 
     def _bind_output(self, index: int, operand: Operand, memory: Memory, argument: Argument) -> None:
-        argument = self._padded(operand, argument, f"output {index}")
-        validate_argument(argument, operand, (memory,), f"output {index}", is_output=True)
+        what = self._label(index, is_output=True)
+        argument = self._padded(operand, argument, what)
+        validate_argument(argument, operand, (memory,), what, is_output=True)
         self._outputs[index] = _BoundArgument(argument, memory)
 
     def _unbound_operand(
@@ -196,14 +202,18 @@ class ExecutionArguments:
                 output. An overlap is not allowed, because devices write outputs in any order and a
                 fallback device reads the inputs again.
         """
-        for slots, operands, what in (
-            (self._inputs, self._input_operands, "input"),
-            (self._outputs, self._output_operands, "output"),
+        for slots, operands, is_output in (
+            (self._inputs, self._input_operands, False),
+            (self._outputs, self._output_operands, True),
         ):
-            missing = [str(position) for position in range(len(operands)) if position not in slots]
+            missing = [
+                self._label(each, is_output=is_output) for each in range(len(operands)) if each not in slots
+            ]
             if missing:
+                what = "output" if is_output else "input"
                 raise BadData(
-                    f"{what} {', '.join(missing)} is not bound; call set_{what} or set_{what}_from_memory"
+                    f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not bound; call set_{what} or "
+                    f"set_{what}_from_memory"
                 )
         self._require_disjoint_outputs()
         pools: dict[int, tuple[int, Memory]] = {}
@@ -223,18 +233,25 @@ class ExecutionArguments:
 
     def _require_disjoint_outputs(self) -> None:
         ranges = sorted(
-            (*address_range, what == "output", f"{what} {index}")
-            for what, slots in (("input", self._inputs), ("output", self._outputs))
+            (*address_range, is_output, index)
+            for is_output, slots in ((False, self._inputs), (True, self._outputs))
             for index, bound in slots.items()
             if (address_range := _address_range(bound)) is not None
         )
         # The range with the largest end so far.
-        last_end, last_is_output, last = 0, False, ""
-        for start, end, is_output, what in ranges:
+        last_end, last_is_output, last = 0, False, 0
+        for start, end, is_output, index in ranges:
             if start < last_end and (is_output or last_is_output):
-                raise BadData(f"{what} overlaps {last}; outputs need memory of their own")
+                what, other = (
+                    self._label(each, is_output=which)
+                    for each, which in ((index, is_output), (last, last_is_output))
+                )
+                raise BadData(f"{what} overlaps {other}; outputs need memory of their own")
             if end > last_end:
-                last_end, last_is_output, last = end, is_output, what
+                last_end, last_is_output, last = end, is_output, index
+
+    def _label(self, index: int, *, is_output: bool) -> str:
+        return (output_label if is_output else input_label)(self._model, index)
 
     def rebind_string_outputs(self) -> None:
         """Binds the buffers of the string outputs again after they were replaced by larger ones."""
@@ -249,7 +266,7 @@ class ExecutionArguments:
         for index in self._outputs:
             if self._output_operands[index].type is OperandType.TENSOR_STRING:
                 raise BadData(
-                    f"output {index}: it has strings, whose size is not known; a fenced execution needs "
+                    f"{self._label(index, is_output=True)}: it has strings, whose size is not known; a fenced execution needs "
                     "the maximum size of every output"
                 )
 
@@ -288,6 +305,8 @@ def _array_memory(array: Array, operand: Operand, what: str) -> HostMemory:
         return StringMemory(encode_strings(strings), strings)
     array = as_elements(array, operand.type)
     _check_array(array, operand, what)
+    if type(array) is not np.ndarray:
+        require_unmasked(array, what)
     return HostMemory(array)
 
 

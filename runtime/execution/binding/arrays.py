@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 from neurald.hal.api_arguments import shown
 from neurald.hal.errors import BadData, WrongType
 from neurald.hal.lazy_numpy import Array, np
-from neurald.hal.model.elements import as_elements
+from neurald.hal.model.elements import as_elements, require_unmasked
 from neurald.hal.model.model import Model
 from neurald.hal.model.types import Dimensions, OperandType
 
@@ -75,12 +75,22 @@ class OutputShapes:
 
 def input_label(model: Model, position: int) -> str:
     """Returns how messages refer to an input of a model: by position, and by name if it has one."""
-    name = model.input_names[position] if model.input_names else ""
-    return f"input {position} ({name!r})" if name else f"input {position}"
+    return _label("input", model.input_names, position)
 
 
-def contiguous(value: Any, operand_type: OperandType, position: int) -> Array:
-    """Converts `value` to a C-contiguous array.
+def output_label(model: Model, position: int) -> str:
+    """Returns how messages refer to an output of a model; see `input_label`."""
+    return _label("output", model.output_names, position)
+
+
+def _label(what: str, names: Sequence[str], position: int) -> str:
+    name = names[position] if names else ""
+    # A model that was built by hand may have the generated name, which says nothing more.
+    return f"{what} {position} ({name!r})" if name and name != f"{what}_{position}" else f"{what} {position}"
+
+
+def contiguous(value: Any, model: Model, position: int, operand_type: OperandType) -> Array:
+    """Converts the value of an input of a model to a C-contiguous array.
 
     A value without a dtype gets that of the operand's type.
     """
@@ -89,7 +99,10 @@ def contiguous(value: Any, operand_type: OperandType, position: int) -> Array:
         # Unlike `ascontiguousarray`, this keeps rank 0.
         array = np.asarray(value, None if isinstance(value, np.ndarray | np.generic) else dtype, order="C")
     except TypeError:
-        raise WrongType(f"input {position} is {shown(value)}; an array of {dtype} is expected") from None
+        label = input_label(model, position)
+        raise WrongType(f"{label} is {shown(value)}; an array of {dtype} is expected") from None
     except (ValueError, OverflowError) as error:
-        raise BadData(f"input {position} cannot be stored as {dtype}: {error}") from None
+        raise BadData(f"{input_label(model, position)} cannot be stored as {dtype}: {error}") from None
+    if array is not value:
+        require_unmasked(value, input_label(model, position))
     return array if array.dtype is dtype else as_elements(array, operand_type)

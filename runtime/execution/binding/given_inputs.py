@@ -36,7 +36,7 @@ class GivenInputs:
             if array is None:
                 self._require_omissible(position)
         return [
-            None if array is None else contiguous(array, types[position], position)
+            None if array is None else contiguous(array, self._model, position, types[position])
             for position, array in enumerate(arrays)
         ]
 

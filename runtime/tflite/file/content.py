@@ -40,19 +40,31 @@ def _open(path: str | os.PathLike[str]) -> tuple[str, Memory]:
         name = os.fspath(path)
     except TypeError:
         raise WrongType(
-            f"the model is {shown(path)}; the path or the bytes of a .tflite file are expected"
+            f"the model is {shown(path)}; the path or the bytes of a .tflite file are expected{read_advice(path)}"
         ) from None
     if not name:
         raise BadData("the path of the model is empty; that of a .tflite file is expected")
     try:
         return name, _map(name)
     except FileNotFoundError as error:
-        raise MissingFile(f"{name!s}: {error.strerror}") from None
+        raise MissingFile(f"{name!s}: {error.strerror}{_path_advice(name)}") from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise BadData(f"{name!s}: {reason}") from None
     except BadData as error:
         raise BadData(f"{name!s}: {error}") from None
+
+
+def read_advice(model: object) -> str:
+    """Returns what to do with an open file, for the end of a message; "" for other objects."""
+    return "; give what its method read returns" if hasattr(model, "read") else ""
+
+
+def _path_advice(name: str) -> str:
+    """Returns why there may be no file of this name, for the end of a message, or ""."""
+    if name.startswith("~"):
+        return "; Python does not replace the ~, but pathlib.Path(name).expanduser() does"
+    return "; this is a URL, whose file is to be downloaded first" if "://" in name else ""
 
 
 def _map(path: str) -> FileMemory:

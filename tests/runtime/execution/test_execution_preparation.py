@@ -8,6 +8,7 @@ import pytest
 from support.errors import error_code
 from support.models.small import bound_execution, compiled_add
 from support.sweeps import sweep
+from support.tflite.litert_files import sums
 
 import neurald as nd
 from neurald.hal.errors import BadData
@@ -54,6 +55,38 @@ def test_wrong_arrays(compilation: nd.Compilation, array: Any) -> None:
     assert error_code(lambda: fresh.set_input(0, array)) is BAD_DATA
     fresh.set_input(0, np.zeros((2, 3), np.float32))
     assert error_code(lambda: execution.set_input(0, array)) is BAD_STATE
+
+
+def test_masked_elements_are_refused_everywhere(compilation: nd.Compilation) -> None:
+    masked = np.ma.masked_equal(np.arange(6, dtype=np.float32).reshape(2, 3), 3)
+    whole = masked.filled(0)
+    builder = nd.ModelBuilder()
+    constant = builder.add_operand(nd.OperandType.TENSOR_FLOAT32, (2, 3))
+    for take in (
+        lambda: nd.Execution(compilation).set_input(1, masked),
+        lambda: compilation.run(whole, masked),
+        lambda: builder.set_operand_value(constant, masked),
+    ):
+        with pytest.raises(BadData, match=r"with 1 masked elements; .* method filled"):
+            take()
+    compilation.run(np.ma.masked_array(whole), np.ma.masked_array(whole))
+
+
+def test_messages_name_inputs_and_outputs_by_the_names_of_their_model() -> None:
+    compilation = nd.compile(sums().build(), "cpu").compilation
+    execution = nd.Execution(compilation)
+    array = np.zeros((2, 3), np.float32)
+    for take, words in (
+        (lambda: execution.set_input(1, array.astype(int)), r"input 1 \('y'\) is an array of int64"),
+        (
+            lambda: execution.set_output(0, array.astype(int)),
+            r"output 0 \('[a-z_0-9]+'\) is an array of int64",
+        ),
+        (lambda: compilation.run(array, array.astype(int)), r"input 1 \('y'\) is an array of int64"),
+        (execution.compute, r"input 0 \('x'\), input 1 \('y'\) are not bound; call set_input or"),
+    ):
+        with pytest.raises(BadData, match=words):
+            take()
 
 
 def test_wrong_indexes_and_outputs(compilation: nd.Compilation) -> None:

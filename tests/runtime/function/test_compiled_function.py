@@ -14,6 +14,7 @@ from support.tflite.litert_files import sums, two_signatures
 import neurald as nd
 
 X = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
+MASKED = np.ma.masked_equal(X, 5)
 
 
 @pytest.fixture
@@ -61,6 +62,9 @@ def test_wrong_calls(function: nd.CompiledFunction) -> None:
         ((), {"x": X}, r"the inputs \['y'\] are not given; its inputs are 'x', 'y'"),
         ((), {"x": X, "y": X, "q": X}, "no input 'q'"),
         ((X,), {"y": X}, "by position and by name"),
+        ((X, X), {"timeout": 3}, "no input 'timeout'"),
+        ((X, X.tobytes()), {}, r"numpy.frombuffer\(data, numpy.float32\) makes one"),
+        ((X, MASKED), {}, r"input 1 \('y'\) is an array with 1 masked element"),
         ((X, X.astype(np.float64)), {}, "input 'y' has type float32; an array of float64 is given"),
         ((X, X[:, :2]), {}, r"input 'y' has shape \[\?, 3\]; an array of shape \[2, 2\] is given"),
         ((), {"x": X[0], "y": X}, "input 'x' has shape"),
@@ -77,6 +81,8 @@ def test_wrong_calls(function: nd.CompiledFunction) -> None:
         with pytest.raises(TypeError):
             function({"x": X, "y": wrong})
     converting = nd.compile(sums().build(), "cpu", convert=True)
+    with pytest.raises(nd.BadData, match="input 'y' is an array with 1 masked element"):
+        converting(X, MASKED)
     assert converting(X.astype(np.float64), X.astype(np.int64))[0].dtype == np.float32
     for values, words in (((X,), "1 input given"), ((np.array(["a"]), X), "cannot be converted")):
         with pytest.raises(nd.BadData, match=words):

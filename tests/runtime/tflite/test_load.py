@@ -1,7 +1,9 @@
+import io
 import mmap
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from support.models.whole_model import run_references
 from support.sweeps import sweep
 from support.tflite.builder import TfliteGraph, TfliteModel
 
+import neurald as nd
 from neurald.hal.errors import BadData
 from neurald.hal.model.model import SignatureNames
 from neurald.hal.model.operation_type import OperationType
@@ -353,6 +356,21 @@ def test_a_path_without_a_file(path: Path, make: Callable[[Path], None], message
         load_tflite(path)
     assert str(caught.value).startswith(f"{path}: ")
     assert isinstance(caught.value, FileNotFoundError) is (make is make_nothing)
+
+
+@sweep(
+    ("model", "words"),
+    [
+        ("~/model.tflite", r"expanduser\(\) does"),
+        ("https://example.com/model.tflite", "this is a URL, whose file is to be downloaded first"),
+        (io.BytesIO(b"TFL3"), "give what its method read returns"),
+    ],
+    ids=str,
+)
+def test_messages_say_how_to_open_what_is_no_path(model: Any, words: str) -> None:
+    for load in (load_tflite, nd.compile):
+        with pytest.raises(BadData, match=words):
+            load(model)
 
 
 @sweep("path", ["\0", "a" * 5000, b"model.tflite", 7, None])
