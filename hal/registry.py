@@ -126,8 +126,19 @@ def _installed() -> "dict[str, EntryPoint]":
     return {entry.name: entry for entry in entry_points(group=GROUP)}
 
 
-def _factory(driver: str) -> tuple[ModuleType, Callable[[], Any]]:
-    """Returns the module of a driver's factory, and the factory."""
+def require_driver(driver: str) -> None:
+    """Raises an error unless a driver is part of neurald, or installed, or has the form of a place.
+
+    Nothing of it is imported.
+
+    Raises:
+        UnavailableDevice, BadData: as for `create_device`.
+    """
+    _place(driver)
+
+
+def _place(driver: str) -> str:
+    """Returns the `module:factory` of a driver."""
     place = BUILT_IN.get(driver, driver)
     if ":" not in place:
         entry = _installed().get(driver)
@@ -138,6 +149,12 @@ def _factory(driver: str) -> tuple[ModuleType, Callable[[], Any]]:
         place = entry.value
     if not _FACTORY.fullmatch(place):
         raise BadData(f"driver {place!r} is not valid; module:factory is expected")
+    return place
+
+
+def _factory(driver: str) -> tuple[ModuleType, Callable[[], Any]]:
+    """Returns the module of a driver's factory, and the factory."""
+    place = _place(driver)
     module_name, _, name = place.partition(":")
     module = importlib.import_module(module_name)
     factory: Any = module

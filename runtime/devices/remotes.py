@@ -131,7 +131,11 @@ def configured_remotes() -> dict[str, RemoteSettings]:
 
 
 def _checked(settings: RemoteSettings, what: str) -> RemoteSettings:
-    if Address.parse(settings.address).path is not None:
+    try:
+        address = Address.parse(settings.address)
+    except BadData as error:
+        raise BadData(f"{what}: {error}") from None
+    if address.path is not None:
         raise BadData(f"{what}: {settings.address} is a UNIX socket; host:port is expected")
     settings.files()
     return settings

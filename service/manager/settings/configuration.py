@@ -25,7 +25,7 @@ from neurald.hal.process.files.configuration_file import (
     listed_drivers,
     read_configuration,
 )
-from neurald.hal.registry import default_drivers
+from neurald.hal.registry import default_drivers, require_driver
 from neurald.runtime.devices.remotes import (
     REMOTES_VARIABLE,
     RemoteSettings,
@@ -279,10 +279,16 @@ def _chosen_remotes(content: _File, path: Path, sources: dict[str, str]) -> dict
 def load_for_this_machine(file: Path | None = None, flags: Flags | None = None) -> Configuration:
     """Loads the configuration, and requires that the users and groups in it exist.
 
+    So must the drivers that are named by flags. One of the file may have been removed since, which
+    does not keep the others from being served.
+
     Raises:
         BadState, BadData: as for `load_configuration`.
+        UnavailableDevice: there is no driver of a name.
     """
     found = load_configuration(file, flags)
+    for name in flags.drivers if flags is not None else ():
+        require_driver(found.drivers[name].driver)
     for name, settings in found.drivers.items():
         try:
             driver_sharing(settings, found.socket_mode)

@@ -12,7 +12,12 @@ from neurald.hal.admission.access.served_clients import ServedClients
 from neurald.hal.errors import BadData
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.server.server import DeviceServer
-from neurald.runtime.devices.remotes import RemoteSettings, configured_remotes, read_remotes
+from neurald.runtime.devices.remotes import (
+    RemoteSettings,
+    configured_remotes,
+    read_remotes,
+    remotes_of_environment,
+)
 
 
 @pytest.fixture
@@ -74,7 +79,7 @@ def test_the_environment_precedes_the_file(file: Path, monkeypatch: pytest.Monke
         ({"remotes": {"gpu": {}}}, "remotes.gpu has no address"),
         ({"remotes": {"gpu": {"address": 7}}}, "remotes.gpu.address is 7; text is expected"),
         ({"remotes": {"gpu": {"address": "host:1", "key": "x"}}}, "remotes.gpu has the key 'key'"),
-        ({"remotes": {"gpu": {"address": "host"}}}, "is not an address"),
+        ({"remotes": {"gpu": {"address": "host"}}}, "the file: remotes.gpu: 'host' is not an address"),
         ({"remotes": {"gpu": {"address": "unix:///d.sock"}}}, "is a UNIX socket"),
         ({"remotes": {"gpu": {"address": "host:1", "tls_key": "/k"}}}, "TLS needs the folder tls"),
     ],
@@ -110,3 +115,10 @@ def test_hosts_that_are_off_are_left_out(file: Path) -> None:
     file.write_text('[remotes.gpu]\naddress = "127.0.0.1:9"\n')
     assert [each.name for each in nd.devices() if "127.0.0.1:9" in each.name] == []
     assert RemoteSettings(address="127.0.0.1:9").files() is None
+
+
+@pytest.mark.parametrize("address", ["gpu", "gpu.example:70000", "unix:///d.sock"])
+def test_a_mistake_in_the_variable_names_it(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NEURALD_REMOTES", f"good=host:1,{address}")
+    with pytest.raises(BadData, match=f"NEURALD_REMOTES: .*{address}"):
+        remotes_of_environment()

@@ -23,3 +23,9 @@ def test_the_limit_that_triton_has_by_another_name(monkeypatch: pytest.MonkeyPat
     assert given[0].service is not None
     assert given[0].service.limits == {"queue": 5, "message_bytes": 1000}
     assert CliRunner().invoke(app, ["serve", "--http", "--http-max-input-size", "0"]).exit_code == 2
+
+
+def test_a_driver_that_is_not_installed_is_not_supervised() -> None:
+    result = CliRunner().invoke(app, ["serve", "--driver", "cpu", "--driver", "nothing"])
+    assert result.exit_code == 1
+    assert "there is no driver 'nothing'; available are cpu" in result.stderr
