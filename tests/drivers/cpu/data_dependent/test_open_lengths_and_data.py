@@ -204,3 +204,32 @@ def test_sums_of_open_lengths_and_data(compiles_here: None, caplog: pytest.LogCa
     assert caplog.text.count("operations for lengths") == 1
     assert "on references" not in caplog.text
     assert "operations as" not in caplog.text
+
+
+def test_what_several_numbers_leave_of_a_constant(
+    compiles_here: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Rows are padded to a constant length: the numbers together are taken from it."""
+    length, columns = 16, 3
+    file = TfliteModel()
+    graph = file.subgraph()
+    value = graph.tensor((9, columns), shape_signature=(-1, columns))
+    count, before = (graph.tensor((), "INT32", has_rank=True) for _ in range(2))
+    most = graph.tensor((), "INT32", data=np.array(length), has_rank=True)
+    none = graph.tensor((2,), "INT32", data=[0, 0])
+    left = _computed(graph, "SUB", [most, count], "SubOptions")
+    after = _computed(graph, "SUB", [left, before], "SubOptions")
+    rows, widths = graph.tensor((2,), "INT32"), graph.tensor((2, 2), "INT32")
+    graph.operator("PACK", [before, after], [rows], "PackOptions", ValuesCount=2, Axis=0)
+    graph.operator("PACK", [rows, none], [widths], "PackOptions", ValuesCount=2, Axis=0)
+    padded = graph.tensor((length, columns), shape_signature=(-1, columns))
+    graph.operator("PAD", [value, widths], [padded])
+    graph.inputs, graph.outputs = [value, count, before], [padded]
+    compilation = nd.CompilationBuilder(nd.load_tflite(file.build()), [CpuDevice()]).finish()
+    with caplog.at_level(logging.INFO, "neurald"):
+        for number, start in ((9, 3), (4, 12), (16, 0), (1, 0), (5, 2)):
+            given = np.random.default_rng(number).random((number, columns), np.float32)
+            found = compilation.run(given, np.array(number, np.int32), np.array(start, np.int32))[0]
+            expected = np.pad(given, [[start, length - number - start], [0, 0]])
+            np.testing.assert_array_equal(found, expected)
+    assert "on references" not in caplog.text

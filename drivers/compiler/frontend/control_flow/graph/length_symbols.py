@@ -104,10 +104,15 @@ class LengthSymbols:
         The varying part of the value is one symbol: less is known about sums and differences of
         symbols.
         """
-        if len(value.terms) != 1:
-            return self._sum_symbol(Sum(0, value.terms)) + value.constant if value.terms else value.constant
-        ((element, factor),) = value.terms
-        return factor * self._sum_symbol(Sum(0, ((element, 1),))) + value.constant
+        if not value.terms:
+            return value.constant
+        if len(value.terms) == 1:
+            ((element, factor),) = value.terms
+            return factor * self._sum_symbol(Sum(0, ((element, 1),))) + value.constant
+        # A symbol is not negative, such as what several numbers together take from a constant.
+        sign = -1 if all(factor < 0 for _, factor in value.terms) else 1
+        terms = tuple((element, sign * factor) for element, factor in value.terms)
+        return sign * self._sum_symbol(Sum(0, terms)) + value.constant
 
     def _sum_symbol(self, value: Sum) -> Any:
         """Returns the symbol for a sum, which the program computes here or has computed before."""
