@@ -62,7 +62,7 @@ def test_the_sources_are_those_of_the_index() -> None:
 @pytest.mark.parametrize("name", BUILT)
 def test_every_target_has_a_library(name: str) -> None:
     image = built_library(TARGETS[name])
-    assert image is not None
+    assert image is not None, "list the target in built_library.py, and run scripts/first_tier_library.py"
     names = {unit.name for unit in library_units(TARGETS[name])}
     assert decoded(image).functions.keys() >= names
 

@@ -1,6 +1,7 @@
 """The choice of a target: the best that the processor and the kernel allow, or a named one."""
 
 import re
+from pathlib import Path
 
 import llvmlite.binding as llvm
 import pytest
@@ -126,3 +127,9 @@ def test_a_processor_that_lacks_one_feature_gets_another_target(
 ) -> None:
     on(monkeypatch, "x86_64", TARGETS["avx512vnni"].needs - {hidden})
     assert chosen() == ("avx2" if hidden.startswith("avx512") else "generic")
+
+
+def test_the_page_of_variables_lists_every_target() -> None:
+    page = Path(__file__).parents[4] / "docs" / "environment.md"
+    (row,) = (line for line in page.read_text(encoding="utf-8").splitlines() if TARGET_VARIABLE in line)
+    assert {name for name in TARGETS if f"`{name}`" not in row} == set()
