@@ -1,5 +1,6 @@
 """Opens a `.tflite` file, or takes the bytes of one, as memory that driver processes can share."""
 
+import contextlib
 import os
 import stat
 
@@ -56,7 +57,10 @@ def _open(path: str | os.PathLike[str]) -> tuple[str, Memory]:
 
 
 def read_advice(model: object) -> str:
-    """Returns what to do with an open file, for the end of a message; "" for other objects."""
+    """Returns what to do with an open or mapped file, for the end of a message; "" for others."""
+    with contextlib.suppress(TypeError):
+        memoryview(model)  # type: ignore[arg-type]
+        return "; give a memoryview of it"
     return "; give what its method read returns" if hasattr(model, "read") else ""
 
 

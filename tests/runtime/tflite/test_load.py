@@ -364,6 +364,7 @@ def test_a_path_without_a_file(path: Path, make: Callable[[Path], None], message
         ("~/model.tflite", r"expanduser\(\) does"),
         ("https://example.com/model.tflite", "this is a URL, whose file is to be downloaded first"),
         (io.BytesIO(b"TFL3"), "give what its method read returns"),
+        (mmap.mmap(-1, 4096), "give a memoryview of it"),
     ],
     ids=str,
 )
