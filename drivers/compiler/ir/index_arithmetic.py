@@ -89,6 +89,22 @@ def sum_of(terms: Mapping[Expression, int], offset: int) -> Expression:
 
     Terms may be Linear or Constant.
     """
+    return _linear_form(*_merged(terms, offset))
+
+
+def constant_difference(first: Expression, second: Expression) -> int | None:
+    """Returns first - second if no term of the INDEX expressions is left of it, else None.
+
+    It compares no lengths, as the range of a difference would, so that asking guards nothing.
+    """
+    merged, offset = _merged({first: 1, second: -1}, 0) if first is not second else ({}, 0)
+    while _recombine(merged):
+        merged, offset = _merged(merged, offset)
+    return offset if all(map(is_zero, merged.values())) else None
+
+
+def _merged(terms: Mapping[Expression, int], offset: int) -> tuple[dict[Expression, int], int]:
+    """Returns the factors of the terms of a sum, none of which is a Linear, and its offset."""
     merged: dict[Expression, int] = {}
     for term, factor in terms.items():
         if has_one_value(term):
@@ -99,7 +115,7 @@ def sum_of(terms: Mapping[Expression, int], offset: int) -> Expression:
                 merged[each] = merged.get(each, 0) + factor * inner_factor
         else:
             merged[term] = merged.get(term, 0) + factor
-    return _linear_form(merged, offset)
+    return merged, offset
 
 
 def has_one_value(value: Expression) -> bool:

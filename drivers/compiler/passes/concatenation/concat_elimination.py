@@ -9,9 +9,10 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from neurald.drivers.compiler.ir.expression import Constant, Expression, Load, index
-from neurald.drivers.compiler.ir.extents.extent import Extent, integer, is_multiple, is_one, same_length
+from neurald.drivers.compiler.ir.expression import Expression, Load, index
+from neurald.drivers.compiler.ir.extents.extent import Extent, is_multiple, is_one, same_length
 from neurald.drivers.compiler.ir.graph import linearize, strides
+from neurald.drivers.compiler.ir.index_arithmetic import constant_difference
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.traversal import substitute
 from neurald.drivers.compiler.ir.value import Value
@@ -134,13 +135,11 @@ def concat_parts(kernel: Kernel) -> tuple[ConcatPart, ...]:
     body: Expression | None = kernel.body
     while isinstance(body, Load) and body.guard is not None:
         value = body.value
-        start = offset - substitute(linearize(body.index, value.shape), ones)
-        if value.type is not kernel.output.type or not isinstance(start, Constant):
+        # Most kernels are no concatenations, so that the question must not guard lengths.
+        start = constant_difference(offset, substitute(linearize(body.index, value.shape), ones))
+        if value.type is not kernel.output.type or start is None or isinstance(start, Extent):
             return ()
-        first = integer(start.value)
-        if isinstance(first, Extent):
-            return ()
-        parts.append(ConcatPart(value, first))
+        parts.append(ConcatPart(value, start))
         guards.append(body.guard)
         body = body.otherwise
     for part, guard in zip(parts, guards, strict=True):

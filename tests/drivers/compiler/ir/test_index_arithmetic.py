@@ -24,7 +24,9 @@ from neurald.drivers.compiler.ir.expression import (
     select,
     sum_of,
 )
+from neurald.drivers.compiler.ir.extents.scope import ExtentScope
 from neurald.drivers.compiler.ir.graph import Compute, delinearize, inside, linearize
+from neurald.drivers.compiler.ir.index_arithmetic import constant_difference
 from neurald.drivers.compiler.ir.op import Op, ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import substitute
@@ -232,3 +234,23 @@ def test_bounds_of_reductions() -> None:
     product = reduce(ReductionOp.PRODUCT, (along,), maximum(axes[0], 1) + index(0) * along)
     assert (evaluated(product % 100, axes) == np.maximum(i, 1) ** 5 % 100).all()
     assert reduce(ReductionOp.SUM, (), axes[0]) is axes[0]
+
+
+def test_differences_that_are_constant() -> None:
+    i, j = axis(6), axis(4)
+    assert constant_difference(i, i) == 0
+    assert constant_difference(i * 4 + j + 7, j + i * 4 - 2) == 9
+    assert constant_difference((i // 4) * 4 + i % 4 + 3, i) == 3
+    assert constant_difference(i * 4 + j, i * 5 + j) is None
+    assert constant_difference(index(5), index(2)) == 3
+
+
+def test_asking_for_a_difference_guards_no_lengths() -> None:
+    """Rows of another length are not parts of a whole; which one is longer does not matter."""
+    scope = ExtentScope((67, 71))
+    one, other = scope.symbols
+    i, j = axis(5), axis(3)
+    before = scope.decisions()
+    assert constant_difference(i * (3 * one) + j, i * (3 * other) + j) is None
+    assert constant_difference(i * one + j + other, i * one + j) is other
+    assert scope.decisions() == before

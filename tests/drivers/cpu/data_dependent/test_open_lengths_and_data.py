@@ -233,3 +233,37 @@ def test_what_several_numbers_leave_of_a_constant(
             expected = np.pad(given, [[start, length - number - start], [0, 0]])
             np.testing.assert_array_equal(found, expected)
     assert "on references" not in caplog.text
+
+
+def test_columns_that_are_cut_and_padded_may_be_all_or_some(
+    compiles_here: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A padding of data may be empty: whether it is does not decide about code."""
+    file = TfliteModel()
+    graph = file.subgraph()
+    value = graph.tensor((9, 7), shape_signature=(-1, -1))
+    wanted = graph.tensor((), "INT32", has_rank=True)
+    shape = graph.tensor((2,), "INT32")
+    graph.operator("SHAPE", [value], [shape], "ShapeOptions", OutType=2)
+    zero, one = (graph.tensor((), "INT32", data=np.array(n), has_rank=True) for n in (0, 1))
+    zeros, ones = (graph.tensor((2,), "INT32", data=[n, n]) for n in (0, 1))
+    columns = _computed(graph, "GATHER", [shape, one], "GatherOptions", Axis=0, BatchDims=0)
+    count = _computed(graph, "MINIMUM", [wanted, columns], "MaximumMinimumOptions")
+    rest = _computed(graph, "SUB", [columns, count], "SubOptions")
+    end, width = (graph.tensor((2,), "INT32") for _ in range(2))
+    widths = graph.tensor((2, 2), "INT32")
+    for inputs, output in (((zero, count), end), ((zero, rest), width), ((zeros, width), widths)):
+        graph.operator("PACK", inputs, [output], "PackOptions", ValuesCount=2, Axis=0)
+    part, padded = (graph.tensor((9, 7), shape_signature=(-1, -1)) for _ in range(2))
+    graph.operator(
+        "STRIDED_SLICE", [value, zeros, end, ones], [part], "StridedSliceOptions", BeginMask=3, EndMask=1
+    )
+    graph.operator("PAD", [part, widths], [padded])
+    graph.inputs, graph.outputs = [value, wanted], [padded]
+    compilation = nd.CompilationBuilder(nd.load_tflite(file.build()), [CpuDevice()]).finish()
+    with caplog.at_level(logging.INFO, "neurald"):
+        for (rows, length), number in (((9, 7), 3), ((9, 7), 20), ((4, 30), 12), ((1, 5), 5)):
+            given = np.random.default_rng(number).random((rows, length), np.float32)
+            expected = np.where(np.arange(length) < number, given, 0)
+            np.testing.assert_array_equal(compilation.run(given, np.array(number, np.int32))[0], expected)
+    assert "on references" not in caplog.text
