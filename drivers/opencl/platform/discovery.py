@@ -34,7 +34,8 @@ DEVICE_VARIABLE = "NEURALD_OPENCL_DEVICE"
 
 _INSTALL = "install one: pocl-opencl-icd on Debian and Ubuntu for the CPU, the vendor's driver for a GPU"
 _OLDEST_VERSION = (1, 2)
-#: Mesa's OpenCL has no devices unless this variable names them.
+#: Mesa's OpenCL, which has no devices unless this variable names their drivers.
+_MESA = "rusticl"
 _MESA_DRIVERS = "RUSTICL_ENABLE"
 #: Names of Mesa's graphics drivers for CPUs.
 _RASTERIZERS = ("llvmpipe", "softpipe")
@@ -189,7 +190,7 @@ def _first_line(error: Exception) -> str:
 
 def _reason_of_none(platform: str) -> str:
     """Returns the reason why a platform has no devices."""
-    if platform == "rusticl" and not environment_variable(_MESA_DRIVERS):
+    if platform == _MESA and not environment_variable(_MESA_DRIVERS):
         return f"has no devices; {_MESA_DRIVERS} names Mesa's drivers to use, such as iris or radeonsi"
     return "has no devices"
 
@@ -263,7 +264,7 @@ def _facts(
         has_dot_product="cl_khr_integer_dot_product" in extensions,
         is_nvidia="nvidia" in device.vendor.lower(),
         compute_capability=capability,
-        flush_every=flush_every(name, device.vendor),
+        flush_every=flush_every(name, device.vendor, platform.name.strip()),
         max_image_texels=_max_image_texels(device),
         storage=storage_of(name, device.vendor, settings, is_gpu=kind is DeviceKind.GPU),
         reduction_order=wanted_order(settings),
@@ -280,12 +281,15 @@ def _max_image_texels(device: cl.Device) -> int:
     return 0
 
 
-def flush_every(name: str, vendor: str) -> int:
+def flush_every(name: str, vendor: str, platform: str = "") -> int:
     """Returns the number of kernels between two flushes of the queue (`DeviceFacts.flush_every`).
 
     The numbers are those of TFLite's GPU delegate: 24 for Mali, 16 for PowerVR (4 up to Rogue
-    GM9xxx), and 16 for Adreno up to 630.
+    GM9xxx), and 16 for Adreno up to 630. Mesa needs none, and its clFinish may not wait for
+    commands that were flushed.
     """
+    if platform == _MESA:
+        return 0
     text = f"{name} {vendor}".lower()
     if "mali" in text:
         return 24

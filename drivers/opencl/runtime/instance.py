@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from neurald.drivers.compiler.memory.buffer_location import Base, BufferLocation, Port
+from neurald.drivers.opencl.platform.completion import wait_for_all
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.images import image_over
 from neurald.drivers.opencl.runtime.buffer import OpenClBuffer
@@ -154,7 +155,7 @@ class Instance:
 
     def _finish(self) -> None:
         with self._device.state.guard("running kernels", after_launch=True):
-            self._queue.finish()
+            wait_for_all(self._queue)
 
     def _launch(self, program: BuiltProgram, call: KernelCall) -> Launch:
         if call is self._executable.persistent:
@@ -271,7 +272,7 @@ class Instance:
             Error: the device failed.
         """
         with self._device.state.guard("running kernels"):
-            self._queue.finish()
+            wait_for_all(self._queue)
         started = time.monotonic_ns()
         self._kernels.run(self._queue)
         elapsed = time.monotonic_ns() - started

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from neurald.drivers.opencl.platform.completion import wait_for_all
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.errors import SUCCESS
 from neurald.drivers.opencl.runtime.native_kernel import NativeKernel
@@ -195,7 +196,7 @@ class CommandList:
 
     def _finish(self, queue: cl.CommandQueue) -> None:
         with self._device.state.guard("running kernels", after_launch=True):
-            queue.finish()
+            wait_for_all(queue)
 
     def profile(self, queue: cl.CommandQueue) -> tuple[LaunchTime, ...]:
         """Runs all commands like `run`; returns the time of each kernel, in order.
@@ -212,7 +213,7 @@ class CommandList:
         finally:
             # Also after a failure: commands enqueued before it use the caller's memory.
             with self._device.state.guard("running kernels", after_launch=True):
-                queue.finish()
+                wait_for_all(queue)
         with self._device.state.guard("reading kernel times"):
             return tuple(
                 LaunchTime(name=name, duration_ns=event.profile.end - event.profile.start)
@@ -250,7 +251,7 @@ class CommandList:
         # Commands enqueued before the failure use the caller's memory, and may be what lost the
         # device.
         with state.guard("running kernels", after_launch=True):
-            queue.finish()
+            wait_for_all(queue)
         command = self._commands[first + failed]
         if isinstance(command, Launch):
             raise state.error(code.value, "launching", kernel=command.name)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from neurald.drivers.compiler.memory.buffer_location import Base, Port
+from neurald.drivers.opencl.platform.completion import wait_for_all
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.runtime.executable import FLAGS
 from neurald.drivers.opencl.runtime.instance import allocate, bound_launch, clear, raise_failure
@@ -128,7 +129,7 @@ class OpenInstance:
         except BaseException:
             # Enqueued commands use the caller's memory.
             with contextlib.suppress(Error), self._device.state.guard("running kernels", after_launch=True):
-                self._queue.finish()
+                wait_for_all(self._queue)
             staging.forget()
             raise
         if bytes(self._flags) != self._success_flags:

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import numpy as np
 
+from neurald.drivers.opencl.platform.completion import wait_for_all
 from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.platform.errors import SUCCESS
 from neurald.drivers.opencl.platform.pinned_memory import MIN_PINNED_BYTES, PinnedAddress
@@ -261,7 +262,7 @@ class Staging:
         if area is not None and not self._device.state.is_lost:
             with self._device.state.guard("releasing pinned memory"):
                 area.mapping.release(self._queue)
-                self._queue.finish()
+                wait_for_all(self._queue)
                 area.buffer.release()
         if self._reservation is not None:
             self._reservation.release()

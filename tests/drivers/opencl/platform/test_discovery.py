@@ -177,6 +177,10 @@ def test_the_flush_rule_of_a_device(name: str, vendor: str, expected: int) -> No
     assert flush_every(name, vendor) == expected
 
 
+def test_mesa_needs_no_flushes() -> None:
+    assert flush_every("Mali-G52 (Panfrost)", "Arm", "rusticl") == 0
+
+
 def test_missing_pyopencl(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyopencl", None)
     with pytest.raises(UnavailableDevice, match=r"install neurald\[opencl\]"):
