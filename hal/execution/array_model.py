@@ -21,6 +21,7 @@ from functools import lru_cache, partial
 import numpy as np
 
 from neurald.hal.accounting.pacing import step
+from neurald.hal.api_arguments import shown
 from neurald.hal.device import (
     Artifact,
     ExecuteOptions,
@@ -44,6 +45,7 @@ from neurald.hal.model.request import Argument, Request
 from neurald.hal.model.types import Dimensions, OperandType, byte_size
 from neurald.hal.operations.machinery.call import Array
 from neurald.hal.validation.shape_inference import merge
+from neurald.hal.wording import counted
 
 
 class ExecutionLimits:
@@ -110,7 +112,8 @@ class ArrayModel(InProcessModel):
             limits: to be checked between operations.
 
         Returns:
-            One array for each output of the graph, of any memory layout.
+            One array for each output of the graph, of any memory layout. Elements of another type
+            are converted as `numpy.ndarray.astype` does it.
 
         Raises:
             Error: the execution failed. Nothing is written to the request's outputs then.
@@ -205,19 +208,25 @@ def write_outputs(model: Model, request: Request, results: Sequence[Array]) -> t
         The shape of each output, and whether its memory is large enough.
 
     Raises:
-        OpFailed: a result has another shape than the model declares, or strings that cannot be
-            stored.
+        OpFailed: a result is no array, has another shape than the model declares, or strings that
+            cannot be stored.
     """
     graph = model.main
     if len(results) != len(graph.outputs):
         raise OpFailed(
-            f"the driver returned {len(results)} results; the model has {len(graph.outputs)} outputs"
+            f"the driver returned {counted(len(results), 'result')}; the model has "
+            f"{counted(len(graph.outputs), 'output')}"
         )
     contents, shapes, is_sufficient = [], [], True
     for number, (index, result, argument) in enumerate(
         zip(graph.outputs, results, request.outputs, strict=True)
     ):
         operand = graph.operands[index]
+        if not isinstance(result, np.ndarray | np.generic):
+            raise OpFailed(
+                f"the driver returned {shown(result)} for output {number}; an array of {operand.type.dtype} is "
+                "expected"
+            )
         try:
             if result.shape != operand.dimensions:
                 merge(operand.dimensions, result.shape, f"output {number}")

@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -63,6 +64,14 @@ def test_wrong_results_are_refused(results: Sequence[Array]) -> None:
     with pytest.raises(OpFailed):
         returning(*results).execute(request(ONES, target), ExecuteOptions())
     np.testing.assert_array_equal(target, 0)
+
+
+@pytest.mark.parametrize("result", [None, [1.0, 2.0], "text"])
+def test_results_that_are_no_arrays_are_named(result: Any) -> None:
+    with pytest.raises(
+        OpFailed, match=r"the driver returned .* for output 0; an array of float32 is expected"
+    ):
+        returning(result).execute(request(ONES, np.zeros_like(ONES)), ExecuteOptions())
 
 
 def test_limits() -> None:
