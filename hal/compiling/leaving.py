@@ -2,12 +2,12 @@
 
 import atexit
 import contextlib
-import os
 from collections.abc import Callable
 from typing import Final
 
 from neurald.hal.errors import BadState
 from neurald.hal.process.environment import environment_variable
+from neurald.hal.process.fork import in_each_child
 
 #: Environment variable that ends all compiling with the program: 0.
 AFTER_EXIT_VARIABLE: Final = "NEURALD_COMPILE_AFTER_EXIT"
@@ -81,4 +81,4 @@ def _forget() -> None:
     atexit.unregister(leave)
 
 
-os.register_at_fork(after_in_child=_forget)
+in_each_child(_forget)

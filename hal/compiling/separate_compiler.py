@@ -6,7 +6,6 @@ executes models has a low priority.
 
 import atexit
 import contextlib
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
@@ -18,7 +17,7 @@ from neurald.hal.device import Artifact, CompileResult, Device, InputShapes, Var
 from neurald.hal.errors import Cancelled, OpFailed, ResourceExhaustedTransient
 from neurald.hal.model.extension import vendor_extensions
 from neurald.hal.model.model import Model
-from neurald.hal.process.fork import forkable_lock
+from neurald.hal.process.fork import forkable_lock, in_each_child
 from neurald.hal.sync.cancellation import Cancellation
 
 if TYPE_CHECKING:
@@ -275,4 +274,4 @@ def _forget() -> None:
 
 
 atexit.register(_exit)
-os.register_at_fork(after_in_child=_forget)
+in_each_child(_forget)

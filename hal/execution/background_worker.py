@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 from neurald.hal.errors import DRIVER_FAULTS, OutOfMemory, ResourceExhaustedTransient
-from neurald.hal.process.fork import forkable_lock
+from neurald.hal.process.fork import forkable_lock, in_each_child, noted_process, notice_fork
 from neurald.hal.process.threads.checked_thread import CheckedThread
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.interpreter_turns import turns
@@ -43,7 +43,7 @@ def _note_child() -> None:
     _process[0] = os.getpid()
 
 
-os.register_at_fork(after_in_child=_note_child)
+in_each_child(_note_child)
 
 
 class SubmittedWork:
@@ -117,7 +117,7 @@ class BackgroundWorker:
         self._max_waiting = max_waiting
         self._lock = forkable_lock()
         self._start()
-        os.register_at_fork(after_in_child=self._start)
+        in_each_child(self._start)
         atexit.register(self.close)
 
     def _start(self) -> None:
@@ -134,6 +134,8 @@ class BackgroundWorker:
             The work; None if too much is waiting, if no thread can be started, or if the process
             is about to exit.
         """
+        if not noted_process[0]:
+            notice_fork()
         piece = _Piece(work, SubmittedWork(), copy_context())
         with self._lock:
             if self._is_closed or 0 < self._max_waiting <= self._pieces.qsize():

@@ -5,15 +5,20 @@ daemon writes to would be used by both processes at once, so the child drops the
 and memory that the library made for its own use becomes the child's own. gRPC and OpenCL cannot be
 used in a child if the parent has used them: their threads are missing, and any call may wait for
 them forever. The child gets an error before it calls them.
+
+Python calls the functions of `in_each_child` in a child of `os.fork`. Programs that embed Python
+may fork without telling it, as uWSGI does. So whatever uses something that does not survive a fork
+looks at `noted_process` first, which the kernel clears in a child.
 """
 
 import contextlib
 import ctypes
+import mmap
 import os
 import threading
 import weakref
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from neurald.hal.errors import UnavailableDevice
 
@@ -31,6 +36,57 @@ class ForkAware(Protocol):
     def forked(self) -> None:
         """Runs in the child, which has one thread. It must neither wait nor use gRPC."""
 
+
+#: Makes the kernel clear memory in a child (`MADV_WIPEONFORK`, Linux 4.14).
+_CLEAR_IN_CHILDREN: Final = 18
+
+
+def _noted_process() -> memoryview:
+    page = mmap.mmap(-1, mmap.PAGESIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    # Emulators lack this.
+    with contextlib.suppress(OSError):
+        page.madvise(_CLEAR_IN_CHILDREN)
+    page[0] = 1
+    return memoryview(page)[:1]
+
+
+#: Its element is 0 in a child until `notice_fork` has been called there.
+noted_process: Final = _noted_process()
+#: What each child does first, in this order.
+_callbacks: Final[list[Callable[[], object]]] = []
+#: The lock under which a process does it, and the process that has begun with it.
+_noticing: Final[dict[int, Any]] = {}
+_noticed: Final[list[int]] = []
+
+
+def in_each_child(callback: Callable[[], object]) -> None:
+    """Calls a function in each child, for ever. It must neither wait nor use gRPC."""
+    _callbacks.append(callback)
+
+
+def notice_fork() -> None:
+    """Does what a child does first, unless that has been done.
+
+    Python calls it after `os.fork`. Otherwise those call it who find 0 in `noted_process`.
+    """
+    process = os.getpid()
+    # Of the parent's threads, one may have been here.
+    with _noticing.setdefault(process, threading.RLock()):
+        if noted_process[0] or process in _noticed:
+            return
+        _noticed[:] = [process]
+        for callback in tuple(_callbacks):
+            callback()
+        _noticed.clear()
+        noted_process[0] = 1
+
+
+def _forked() -> None:
+    noted_process[0] = 0
+    notice_fork()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 #: References to locks; a `WeakSet` takes longer than all else when a lock is created.
 _locks: "set[weakref.ref[Any]]" = set()
@@ -53,11 +109,13 @@ class ForkUnsafeLibrary:
         self.cause = f"{what}, and {name} does not survive that: {_ADVICE} {first}"
         self._is_used = False
         self._is_cut_off = False
-        os.register_at_fork(after_in_child=self._in_child)
+        in_each_child(self._in_child)
 
     @property
     def obstacle(self) -> str:
         """The reason why this process may not use the library; empty if it may."""
+        if not noted_process[0]:
+            notice_fork()
         return self.cause if self._is_cut_off else ""
 
     def require(self) -> None:
@@ -67,6 +125,8 @@ class ForkUnsafeLibrary:
             UnavailableDevice: the process was forked from one that had used it; the message says
                 what to do.
         """
+        if not noted_process[0]:
+            notice_fork()
         if self._is_cut_off:
             raise UnavailableDevice(self.cause)
         self._is_used = True
@@ -140,9 +200,11 @@ def keep_in_children(thing: object) -> None:
 def hold_over_fork(lock: Any) -> None:
     """Makes every fork wait until no other thread holds a lock.
 
-    The state that the lock protects is consistent in the child then.
+    The state that the lock protects is consistent in the child then. If Python does not know of the
+    fork, the lock is free in the child.
     """
-    os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
+    os.register_at_fork(before=lock.acquire, after_in_parent=lock.release)
+    in_each_child(lock._at_fork_reinit)
 
 
 def _in_child() -> None:
@@ -158,4 +220,4 @@ def _in_child() -> None:
             inherited.forked()
 
 
-os.register_at_fork(after_in_child=_in_child)
+in_each_child(_in_child)

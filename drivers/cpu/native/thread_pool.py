@@ -48,6 +48,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.execution.native_serving import RING_FUNCTIONS
 from neurald.hal.execution.recorded_calls import offer_recorded_calls
 from neurald.hal.memory.private_memory import anonymous
+from neurald.hal.process.fork import in_each_child
 from neurald.hal.process.threads.checked_thread import CheckedThread
 
 if TYPE_CHECKING:
@@ -320,5 +321,5 @@ class _ProcessState:
 
 
 process: Final = _ProcessState()
-os.register_at_fork(after_in_child=process.after_fork)
+in_each_child(process.after_fork)
 atexit.register(process.close)

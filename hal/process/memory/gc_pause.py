@@ -1,10 +1,9 @@
 """Pauses Python's cyclic garbage collector while many long-lived objects are created."""
 
 import gc
-import os
 from typing import Final
 
-from neurald.hal.process.fork import forkable_lock
+from neurald.hal.process.fork import forkable_lock, in_each_child
 
 _lock = forkable_lock()
 #: Number of active pauses, whether the collector was enabled before the first, and how many objects
@@ -74,4 +73,4 @@ def _resume_in_child() -> None:
     _state["count"] = 0
 
 
-os.register_at_fork(after_in_child=_resume_in_child)
+in_each_child(_resume_in_child)

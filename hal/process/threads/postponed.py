@@ -7,7 +7,6 @@ for ever.
 
 import atexit
 import logging
-import os
 import time
 from collections.abc import Callable, Hashable
 from contextvars import Context, copy_context
@@ -15,7 +14,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from neurald.hal.process.fork import forkable_lock
+from neurald.hal.process.fork import forkable_lock, in_each_child
 from neurald.hal.process.threads.preparing import PREPARING
 from neurald.hal.process.threads.reused_threads import REUSED_THREADS
 
@@ -42,7 +41,7 @@ class PostponedWork:
         self._lock = forkable_lock()
         #: Is held while a piece is done, so that who needs its result can wait for it.
         self._doing = forkable_lock()
-        os.register_at_fork(after_in_child=self._forget)
+        in_each_child(self._forget)
 
     def _forget(self) -> None:
         """Leaves everything to the parent, in a forked child."""

@@ -4,11 +4,10 @@ Threads take turns, so work that begins at once would delay the first answer of 
 models that the application loads next.
 """
 
-import os
 import time
 from typing import Final
 
-from neurald.hal.process.fork import forkable_lock
+from neurald.hal.process.fork import forkable_lock, in_each_child
 
 
 class Preparing:
@@ -20,7 +19,7 @@ class Preparing:
     def __init__(self) -> None:
         self._lock = forkable_lock()
         self._forget()
-        os.register_at_fork(after_in_child=self._forget)
+        in_each_child(self._forget)
 
     def _forget(self) -> None:
         """Leaves what is being prepared to the parent, in a forked child."""

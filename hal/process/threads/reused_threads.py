@@ -1,10 +1,10 @@
 """Runs work in daemon threads that are used again, since waking is faster than starting."""
 
-import os
 import threading
 from collections.abc import Callable
 from typing import Final
 
+from neurald.hal.process.fork import in_each_child, noted_process, notice_fork
 from neurald.hal.process.threads.checked_thread import CheckedThread
 
 #: How long an idle thread waits for more work.
@@ -34,7 +34,7 @@ class ReusedThreads:
     def __init__(self) -> None:
         self._idle: list[_IdleThread] = []
         # A child has none of the threads.
-        os.register_at_fork(after_in_child=self._idle.clear)
+        in_each_child(self._idle.clear)
 
     def start(self, work: Callable[[], object], name: str) -> None:
         """Runs `work` in a thread, which has this name meanwhile.
@@ -42,6 +42,8 @@ class ReusedThreads:
         Raises:
             RuntimeError: no thread can be started.
         """
+        if not noted_process[0]:
+            notice_fork()
         try:
             idle = self._idle.pop()
         except IndexError:

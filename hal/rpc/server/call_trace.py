@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 import grpc
 from msgspec import Struct
 
+from neurald.hal.process.fork import in_each_child
 from neurald.hal.rpc.transport.call_times import (
     TRACE_KEY,
     PhaseTuple,
@@ -61,7 +62,7 @@ def _ask_for_process() -> None:
     _process[0] = os.getpid()
 
 
-os.register_at_fork(after_in_child=_ask_for_process)
+in_each_child(_ask_for_process)
 
 
 class _Phase:

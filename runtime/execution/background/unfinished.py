@@ -7,7 +7,6 @@ exits. That process does not keep the caller of the program waiting, and ends by
 """
 
 import contextlib
-import os
 from typing import Final, Protocol
 
 from neurald.hal.compiling.leaving import call_at_exit, may_leave
@@ -15,6 +14,7 @@ from neurald.hal.device import Device
 from neurald.hal.errors import Error
 from neurald.hal.model.extension import vendor_extensions
 from neurald.hal.model.model import Model
+from neurald.hal.process.fork import in_each_child
 from neurald.runtime.plan.compiling import compiles_in_process_of_its_own, has_known_inputs
 from neurald.runtime.plan.preparer import Preparer
 
@@ -102,4 +102,4 @@ def _forget() -> None:
     _freed.clear()
 
 
-os.register_at_fork(after_in_child=_forget)
+in_each_child(_forget)

@@ -9,14 +9,13 @@ because they still use the memory of the execution. If a driver died, and may st
 memory, no step begins either until the others have ended and the memory has been replaced.
 """
 
-import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Final
 
-from neurald.hal.process.fork import forkable_lock
+from neurald.hal.process.fork import forkable_lock, in_each_child
 
 #: Threads of the pool: as many steps as run at the same time beside those of the calling threads.
 _MAX_THREADS: Final = 32
@@ -34,7 +33,7 @@ def _submit(function: Callable[[], None]) -> None:
 
 
 # The threads of the parent are not there in a forked child.
-os.register_at_fork(after_in_child=_pools.clear)
+in_each_child(_pools.clear)
 
 
 class OverlappingSteps:

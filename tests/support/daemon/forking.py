@@ -1,18 +1,25 @@
 """Forks a process in a test, and reports the outcome of the child."""
 
+import ctypes
 import os
 import signal
 import traceback
 from collections.abc import Callable
 
 
-def in_child(work: Callable[[], None], timeout_s: float = 20.0) -> None:
+def fork_untold() -> int:
+    """Forks as programs do that embed Python and do not tell it, such as uWSGI."""
+    process: int = ctypes.PyDLL(None).fork()
+    return process
+
+
+def in_child(work: Callable[[], None], timeout_s: float = 20.0, *, fork: Callable[[], int] = os.fork) -> None:
     """Runs `work` in a forked process, and fails if that fails. A child that hangs is killed.
 
     The test has the mark `forks`, with which it runs in a process without threads of other tests.
     """
     reader, writer = os.pipe()
-    process = os.fork()
+    process = fork()
     if process == 0:
         status = 1
         try:

@@ -5,7 +5,6 @@ LLVM compiles on one thread per process. Large compilations are shared with help
 """
 
 import logging
-import os
 import threading
 import time
 from collections import OrderedDict
@@ -20,7 +19,7 @@ from neurald.drivers.cpu.native.objects.unit_queue import Unit, UnitQueue
 from neurald.drivers.cpu.native.programs.step_program import caller_text
 from neurald.drivers.cpu.target.routine import NAME, Routine, Subroutine
 from neurald.drivers.cpu.target.target import Target
-from neurald.hal.process.fork import may_fork
+from neurald.hal.process.fork import in_each_child, may_fork
 from neurald.hal.sync.progress import report_progress
 
 _LOG = logging.getLogger(__name__)
@@ -220,4 +219,4 @@ class _CodeCache:
 
 
 _code_cache: Any = _CodeCache()
-os.register_at_fork(after_in_child=_code_cache.unlock)
+in_each_child(_code_cache.unlock)

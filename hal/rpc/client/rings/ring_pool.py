@@ -25,6 +25,7 @@ from neurald.hal.errors import (
     ResourceExhaustedTransient,
 )
 from neurald.hal.model.request import Request
+from neurald.hal.process.fork import noted_process, notice_fork
 from neurald.hal.rpc.client.rings.ring import RemoteModel, Ring, RingRequest, is_for_rings
 from neurald.hal.rpc.client.rings.ring_execution import RingExecution, SubmittedRun
 from neurald.hal.rpc.client.rings.ring_peer import RingConnection
@@ -104,6 +105,8 @@ class RingPool:
         Raises:
             Error: see `PreparedModel.execute`.
         """
+        if not noted_process[0]:
+            notice_fork()
         if options.attributes:  # a submission cannot hold them
             return None
         ring = self._take(request, options)
@@ -139,6 +142,8 @@ class RingPool:
         Raises:
             Error: see `PreparedModel.execute`.
         """
+        if not noted_process[0]:
+            notice_fork()
         connection = self._connection()
         if options.attributes or connection is None:
             return None
