@@ -6,7 +6,7 @@ import numpy as np
 
 from neurald.hal.api_arguments import shown, shown_reason
 from neurald.hal.errors import BadData, WrongType
-from neurald.hal.model.elements import require_unmasked
+from neurald.hal.model.masked_elements import require_unmasked
 from neurald.runtime.function.tensor_info import TensorInfo
 
 Array: TypeAlias = np.ndarray[Any, Any]

@@ -8,8 +8,9 @@ import numpy as np
 
 from neurald.hal.api_arguments import integer, number, shown, shown_reason
 from neurald.hal.errors import BadData, WrongType
-from neurald.hal.model.elements import as_elements, require_unmasked
+from neurald.hal.model.elements import as_elements
 from neurald.hal.model.graph import ChannelQuant, Operand
+from neurald.hal.model.masked_elements import require_unmasked
 from neurald.hal.model.strings import as_strings, encode_strings
 from neurald.hal.model.types import OperandType, byte_size
 

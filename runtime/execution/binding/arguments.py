@@ -12,8 +12,9 @@ from neurald.hal.errors import BadData, BadState, UnexpectedNull, WrongType
 from neurald.hal.lazy_numpy import Array, np
 from neurald.hal.memory.pool import HostMemory, Memory
 from neurald.hal.memory.string_memory import StringMemory
-from neurald.hal.model.elements import as_elements, require_unmasked
+from neurald.hal.model.elements import as_elements
 from neurald.hal.model.graph import Operand
+from neurald.hal.model.masked_elements import require_unmasked
 from neurald.hal.model.model import Model
 from neurald.hal.model.request import Argument, Request
 from neurald.hal.model.strings import as_strings, encode_strings

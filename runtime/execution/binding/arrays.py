@@ -6,7 +6,8 @@ from typing import Any, TypeAlias
 from neurald.hal.api_arguments import shown
 from neurald.hal.errors import BadData, WrongType
 from neurald.hal.lazy_numpy import Array, np
-from neurald.hal.model.elements import as_elements, require_unmasked
+from neurald.hal.model.elements import as_elements
+from neurald.hal.model.masked_elements import require_unmasked
 from neurald.hal.model.model import Model
 from neurald.hal.model.types import Dimensions, OperandType
 

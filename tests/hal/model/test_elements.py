@@ -8,7 +8,6 @@ from neurald.hal.model.elements import (
     array_to_store,
     as_elements,
     first_elements,
-    require_unmasked,
     stored_array,
 )
 from neurald.hal.model.types import OperandType, add_operand_type
@@ -55,11 +54,3 @@ def test_elements_of_vendors_are_viewed_raw() -> None:
     assert as_elements(array, pairs).dtype == "V4"
     assert as_elements(array[::2], pairs).dtype == array.dtype
     assert as_elements(array, OperandType.TENSOR_INT32) is array
-
-
-def test_masked_elements_are_not_taken_for_values() -> None:
-    array = np.ma.masked_equal(np.arange(6), 3)
-    with pytest.raises(BadData, match="input 0 is an array with 1 masked elements"):
-        require_unmasked(array, "input 0")
-    for value in (array.filled(0), array[:3], np.ma.masked_array(np.arange(6)), [1, 2], None, "mask"):
-        require_unmasked(value, "input 0")

@@ -16,7 +16,6 @@ from neurald.hal.process.fork import (
     notice_fork,
 )
 
-pytestmark = pytest.mark.forks
 FORKS = pytest.mark.parametrize("fork", [os.fork, fork_untold], ids=["told", "untold"])
 
 
@@ -26,6 +25,7 @@ def test_a_process_that_was_not_forked_has_nothing_to_do(monkeypatch: pytest.Mon
     notice_fork()
 
 
+@pytest.mark.forks
 @FORKS
 def test_each_child_calls_functions_once(fork: Callable[[], int], monkeypatch: pytest.MonkeyPatch) -> None:
     called: list[int] = []
@@ -54,6 +54,7 @@ def test_each_child_calls_functions_once(fork: Callable[[], int], monkeypatch: p
     assert called == []
 
 
+@pytest.mark.forks
 @FORKS
 def test_locks_of_the_parent_are_free_in_a_child(fork: Callable[[], int]) -> None:
     lock = forkable_lock()
@@ -67,6 +68,7 @@ def test_locks_of_the_parent_are_free_in_a_child(fork: Callable[[], int]) -> Non
     assert lock.locked()
 
 
+@pytest.mark.forks
 @FORKS
 def test_a_lock_that_is_held_over_a_fork_is_free_on_both_sides(fork: Callable[[], int]) -> None:
     import threading
@@ -83,6 +85,7 @@ def test_a_lock_that_is_held_over_a_fork_is_free_on_both_sides(fork: Callable[[]
     lock.release()
 
 
+@pytest.mark.forks
 @FORKS
 def test_a_library_that_the_parent_has_used_is_refused(fork: Callable[[], int]) -> None:
     library = ForkUnsafeLibrary("Lib", "had used Lib", "uses it")

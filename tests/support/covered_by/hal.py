@@ -70,7 +70,6 @@ COVERED_BY: Mapping[str, str] = {
     "hal/operations/tflite/reduction/normalization.py": "tests/hal/operations/tflite/reduction/test_softmax.py",
     "hal/operations/vendor.py": "tests/runtime/devices/test_extensions.py",
     "hal/process/files/secret_file.py": "tests/hal/cache/test_secret.py",
-    "hal/process/fork.py": "tests/runtime/devices/test_fork.py",
     "hal/rpc/client/artifacts.py": "tests/hal/cache/test_artifact_seal.py",
     "hal/rpc/client/burst.py": "tests/hal/rpc/test_burst.py",
     "hal/rpc/client/calls/client_calls.py": "tests/hal/rpc/client/test_lying_daemon.py",
