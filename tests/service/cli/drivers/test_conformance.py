@@ -1,13 +1,14 @@
 """`neurald conformance`."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 from support.daemon.command_line import error_of, invoke
-from support.daemon.processes import running_daemon
+from support.daemon.processes import python_path, running_daemon
 
 
 def test_a_good_device() -> None:
@@ -49,6 +50,7 @@ def test_a_driver_that_ends_the_process_leaves_the_case_behind() -> None:
         text=True,
         timeout=60,
         check=False,
+        env={**os.environ, "PYTHONPATH": python_path()},
     )
     assert ended.returncode == -signal.SIGABRT
     assert "in ends\n" in ended.stderr, "the lines of the driver"
