@@ -67,18 +67,25 @@ def in_each_child(callback: Callable[[], object]) -> None:
 def notice_fork() -> None:
     """Does what a child does first, unless that has been done.
 
-    Python calls it after `os.fork`. Otherwise those call it who find 0 in `noted_process`.
+    Python calls it after `os.fork`. Otherwise those call it who find 0 in `noted_process`. If a
+    function of `in_each_child` fails, the others are called, and its error is raised.
     """
     process = os.getpid()
+    errors: list[BaseException] = []
     # Of the parent's threads, one may have been here.
     with _noticing.setdefault(process, threading.RLock()):
         if noted_process[0] or process in _noticed:
             return
         _noticed[:] = [process]
         for callback in tuple(_callbacks):
-            callback()
+            try:
+                callback()
+            except BaseException as error:
+                errors.append(error)
         _noticed.clear()
         noted_process[0] = 1
+    if errors:
+        raise errors[0]
 
 
 def _forked() -> None:

@@ -55,6 +55,22 @@ def test_each_child_calls_functions_once(fork: Callable[[], int], monkeypatch: p
 
 
 @pytest.mark.forks
+def test_a_function_that_fails_keeps_no_other_from_being_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    called: list[int] = []
+    monkeypatch.setattr("neurald.hal.process.fork._callbacks", [])
+    in_each_child(lambda: 1 // 0)
+    in_each_child(lambda: called.append(os.getpid()))
+
+    def work() -> None:
+        with pytest.raises(ZeroDivisionError):
+            notice_fork()
+        assert called == [os.getpid()]
+        notice_fork()
+
+    in_child(work, fork=fork_untold)
+
+
+@pytest.mark.forks
 @FORKS
 def test_locks_of_the_parent_are_free_in_a_child(fork: Callable[[], int]) -> None:
     lock = forkable_lock()
