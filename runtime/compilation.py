@@ -14,7 +14,7 @@ from neurald.hal.lazy_numpy import Array
 from neurald.hal.model.extension import AttributeUse
 from neurald.hal.model.extension_attribute import AttributeValue
 from neurald.hal.model.model import Model
-from neurald.hal.process.fork import noted_process, notice_fork
+from neurald.hal.process.fork import notice_fork
 from neurald.hal.records import replace
 from neurald.hal.unpicklable import Unpicklable
 from neurald.hal.wording import counted, listed
@@ -220,8 +220,7 @@ class Compilation(Unpicklable):
         Raises:
             BadData: the timeout is negative.
         """
-        if not noted_process[0]:
-            notice_fork()
+        notice_fork()
         return self._optimization.wait(waiting_time(timeout))
 
     @property
@@ -472,8 +471,7 @@ class Compilation(Unpicklable):
 
     def _run(self, arrays: Sequence[Any]) -> list[Array]:
         """Runs the model on arrays unlike those of this thread's earlier runs; see `run`."""
-        if not noted_process[0]:
-            notice_fork()
+        notice_fork()
         trial = self._trial_of_calls
         if trial is None:
             return self._run_arrays(arrays)

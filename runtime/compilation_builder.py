@@ -10,7 +10,7 @@ from neurald.hal.errors import BadData, BadState, UnexpectedNull, WrongType
 from neurald.hal.model.extension import AttributeUse
 from neurald.hal.model.model import Model
 from neurald.hal.model.types import Preference, Priority
-from neurald.hal.process.fork import noted_process, notice_fork
+from neurald.hal.process.fork import notice_fork
 from neurald.hal.process.threads.preparing import PREPARING
 from neurald.hal.records import replace
 from neurald.hal.sync.deadline import deadline_in
@@ -318,8 +318,7 @@ class CompilationBuilder(Unpicklable):
             BadState: the compilation is already finished.
             Error: a device of an explicit list failed.
         """
-        if not noted_process[0]:
-            notice_fork()
+        notice_fork()
         with PREPARING:
             self._require_open()
             settings = self._settings

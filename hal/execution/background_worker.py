@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 from neurald.hal.errors import DRIVER_FAULTS, OutOfMemory, ResourceExhaustedTransient
-from neurald.hal.process.fork import forkable_lock, in_each_child, noted_process, notice_fork
+from neurald.hal.process.fork import forkable_lock, in_each_child, notice_fork
 from neurald.hal.process.threads.checked_thread import CheckedThread
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.sync.interpreter_turns import turns
@@ -134,8 +134,7 @@ class BackgroundWorker:
             The work; None if too much is waiting, if no thread can be started, or if the process
             is about to exit.
         """
-        if not noted_process[0]:
-            notice_fork()
+        notice_fork()
         piece = _Piece(work, SubmittedWork(), copy_context())
         with self._lock:
             if self._is_closed or 0 < self._max_waiting <= self._pieces.qsize():

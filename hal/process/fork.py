@@ -8,7 +8,7 @@ them forever. The child gets an error before it calls them.
 
 Python calls the functions of `in_each_child` in a child of `os.fork`. Programs that embed Python
 may fork without telling it, as uWSGI does. So whatever uses something that does not survive a fork
-looks at `noted_process` first, which the kernel clears in a child.
+calls `notice_fork` first.
 """
 
 import contextlib
@@ -41,7 +41,7 @@ class ForkAware(Protocol):
 _CLEAR_IN_CHILDREN: Final = 18
 
 
-def _noted_process() -> memoryview:
+def _cleared_in_children() -> memoryview:
     page = mmap.mmap(-1, mmap.PAGESIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     # Emulators lack this.
     with contextlib.suppress(OSError):
@@ -50,8 +50,8 @@ def _noted_process() -> memoryview:
     return memoryview(page)[:1]
 
 
-#: Its element is 0 in a child until `notice_fork` has been called there.
-noted_process: Final = _noted_process()
+#: Its element is 0 in a child until that has done what it does first.
+_is_noted: Final = _cleared_in_children()
 #: What each child does first, in this order.
 _callbacks: Final[list[Callable[[], object]]] = []
 #: The lock under which a process does it, and the process that has begun with it.
@@ -67,14 +67,16 @@ def in_each_child(callback: Callable[[], object]) -> None:
 def notice_fork() -> None:
     """Does what a child does first, unless that has been done.
 
-    Python calls it after `os.fork`. Otherwise those call it who find 0 in `noted_process`. If a
-    function of `in_each_child` fails, the others are called, and its error is raised.
+    Python has it called after `os.fork`. If a function of `in_each_child` fails, the others are
+    called, and its error is raised.
     """
+    if _is_noted[0]:
+        return
     process = os.getpid()
     errors: list[BaseException] = []
     # Of the parent's threads, one may have been here.
     with _noticing.setdefault(process, threading.RLock()):
-        if noted_process[0] or process in _noticed:
+        if _is_noted[0] or process in _noticed:
             return
         _noticed[:] = [process]
         for callback in tuple(_callbacks):
@@ -83,13 +85,13 @@ def notice_fork() -> None:
             except BaseException as error:
                 errors.append(error)
         _noticed.clear()
-        noted_process[0] = 1
+        _is_noted[0] = 1
     if errors:
         raise errors[0]
 
 
 def _forked() -> None:
-    noted_process[0] = 0
+    _is_noted[0] = 0
     notice_fork()
 
 
@@ -121,8 +123,7 @@ class ForkUnsafeLibrary:
     @property
     def obstacle(self) -> str:
         """The reason why this process may not use the library; empty if it may."""
-        if not noted_process[0]:
-            notice_fork()
+        notice_fork()
         return self.cause if self._is_cut_off else ""
 
     def require(self) -> None:
@@ -132,8 +133,7 @@ class ForkUnsafeLibrary:
             UnavailableDevice: the process was forked from one that had used it; the message says
                 what to do.
         """
-        if not noted_process[0]:
-            notice_fork()
+        notice_fork()
         if self._is_cut_off:
             raise UnavailableDevice(self.cause)
         self._is_used = True

@@ -9,7 +9,7 @@ from neurald.hal import registry
 from neurald.hal.api_arguments import file_path, instance
 from neurald.hal.device import Device
 from neurald.hal.errors import Error
-from neurald.hal.process.fork import noted_process, notice_fork
+from neurald.hal.process.fork import notice_fork
 from neurald.runtime.devices.daemons import connected_addresses, connection_to, run_concurrently
 from neurald.runtime.devices.local import cpu_device
 from neurald.runtime.devices.measuring import measure_soon, on_demand_connections
@@ -32,8 +32,7 @@ def devices(deadline_s: float | None = None) -> tuple[Device, ...]:
     Raises:
         BadData: NEURALD_AUTOSTART is neither 0 nor 1.
     """
-    if not noted_process[0]:
-        notice_fork()
+    notice_fork()
     found = (*registry.running_daemons(), *_remote_addresses())
     on_demand = on_demand_connections()
     measure_soon(on_demand)

@@ -26,7 +26,7 @@ from neurald.hal.errors import (
 )
 from neurald.hal.execution.native_serving import NativeCall
 from neurald.hal.execution.reusable import ReusableExecution
-from neurald.hal.process.fork import noted_process, notice_fork
+from neurald.hal.process.fork import notice_fork
 from neurald.runtime.execution.background.event import Event, event_of
 from neurald.runtime.execution.background.fenced import (
     FencedResult,
@@ -88,15 +88,13 @@ class Execution(ExecutionResults):
                 done = short()
                 if done is True or (done and self._accepts(done)):
                     return
-            if not noted_process[0]:
-                notice_fork()
+            notice_fork()
             if not self._ran_fast_path():
                 self._cache_fast_path(self._run())
             return
         if not isinstance(burst, Burst):
             raise WrongType(f"the burst is {shown(burst)}; one of Compilation.create_burst() is expected")
-        if not noted_process[0]:
-            notice_fork()
+        notice_fork()
         user = object()
         try:
             burst.begin_use(self._compilation, user)
@@ -251,8 +249,7 @@ class Execution(ExecutionResults):
         """
         if self._ran_short():
             return Event.ended()
-        if not noted_process[0]:
-            notice_fork()
+        notice_fork()
         user = object()
         try:
             started = self._start(user)
@@ -291,8 +288,7 @@ class Execution(ExecutionResults):
             UnexpectedNull: a dependency is None.
             Error: the device failed immediately.
         """
-        if not noted_process[0]:
-            notice_fork()
+        notice_fork()
         if self._settings.wants_receipt:
             raise BadState("an execution that waits for fences keeps no receipt; call compute() for one")
         dependencies = items(dependencies, "dependencies", "a sequence of events")

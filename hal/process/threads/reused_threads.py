@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from neurald.hal.process.fork import in_each_child, noted_process, notice_fork
+from neurald.hal.process.fork import in_each_child, notice_fork
 from neurald.hal.process.threads.checked_thread import CheckedThread
 
 #: How long an idle thread waits for more work.
@@ -42,8 +42,7 @@ class ReusedThreads:
         Raises:
             RuntimeError: no thread can be started.
         """
-        if not noted_process[0]:
-            notice_fork()
+        notice_fork()
         try:
             idle = self._idle.pop()
         except IndexError:

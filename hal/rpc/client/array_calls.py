@@ -18,7 +18,7 @@ from neurald.hal.memory.pool import SharedMemory
 from neurald.hal.model.graph import Operand
 from neurald.hal.model.request import Argument, Request
 from neurald.hal.model.types import Dimensions, OperandType, value_size
-from neurald.hal.process.fork import noted_process, notice_fork
+from neurald.hal.process.fork import notice_fork
 from neurald.hal.rpc.client.rings.ring import RemoteModel
 from neurald.hal.rpc.client.rings.ring_pool import RingPool
 from neurald.hal.validation.request_rules import merge_dimensions
@@ -114,8 +114,7 @@ class RemoteArrayFunction:
         for array, place in zip(arrays, self._inputs, strict=True):
             if type(array) is not np.ndarray or array.dtype != place.dtype or array.shape != place.shape:
                 return None
-        if not noted_process[0]:
-            notice_fork()
+        notice_fork()
         try:
             frame = self._take()
             for array, target in zip(arrays, frame.inputs, strict=True):

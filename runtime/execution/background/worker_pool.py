@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final
 
 from neurald.hal.errors import BadState, Error, ResourceExhaustedTransient
-from neurald.hal.process.fork import forkable_lock, in_each_child, noted_process, notice_fork
+from neurald.hal.process.fork import forkable_lock, in_each_child, notice_fork
 
 #: How many functions of a lane run at once: enough to keep all cores and several devices busy.
 MAX_AT_ONCE: Final = max(8, 2 * (os.cpu_count() or 1))
@@ -51,8 +51,7 @@ class Lane:
             BadState: the interpreter ends.
             ResourceExhaustedTransient: no thread can be started.
         """
-        if not noted_process[0]:
-            notice_fork()
+        notice_fork()
         if future is None:
             future = Future()
         with self._changed:

@@ -203,7 +203,10 @@ def test_a_socket_is_vacant_between_a_driver_and_its_manager(tmp_path: Path) -> 
 
 
 def test_a_folder_that_cannot_be_entered_has_no_manager() -> None:
-    """As the folder of another user, whose XDG_RUNTIME_DIR `su` has kept. Root can enter it."""
+    """Stands for the folder of another user, whose XDG_RUNTIME_DIR `su` has kept.
+
+    The tests may run as root, who can enter that, so the path is one that nobody can enter.
+    """
     hidden = Path("/tmp") / ("x" * 300) / "cpu.sock"
     assert not is_managed(hidden)
     assert not is_standing_by(Address(path=hidden))

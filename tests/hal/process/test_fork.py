@@ -6,13 +6,12 @@ from collections.abc import Callable
 import pytest
 from support.daemon.forking import fork_untold, in_child
 
-from neurald.hal.process import fork
+from neurald.hal.process import fork as fork_state
 from neurald.hal.process.fork import (
     ForkUnsafeLibrary,
     forkable_lock,
     hold_over_fork,
     in_each_child,
-    noted_process,
     notice_fork,
 )
 
@@ -20,8 +19,8 @@ FORKS = pytest.mark.parametrize("fork", [os.fork, fork_untold], ids=["told", "un
 
 
 def test_a_process_that_was_not_forked_has_nothing_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fork, "_callbacks", [lambda: pytest.fail("it is no child")])
-    assert noted_process[0]
+    monkeypatch.setattr(fork_state, "_callbacks", [lambda: pytest.fail("it is no child")])
+    assert fork_state._is_noted[0]
     notice_fork()
 
 
@@ -38,11 +37,11 @@ def test_each_child_calls_functions_once(fork: Callable[[], int], monkeypatch: p
     in_each_child(note)
 
     def work() -> None:
-        assert bool(noted_process[0]) == (fork is os.fork)
+        assert bool(fork_state._is_noted[0]) == (fork is os.fork)
         for _ in range(2):
             notice_fork()
         assert called == [os.getpid()]
-        assert noted_process[0]
+        assert fork_state._is_noted[0]
 
         def work_on() -> None:
             notice_fork()

@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 
 from neurald.hal.errors import DeadObject, Error, OpFailed, ResourceExhaustedPersistent
 from neurald.hal.process.address import Address
-from neurald.hal.process.fork import noted_process, notice_fork
+from neurald.hal.process.fork import notice_fork
 from neurald.hal.rpc.client.calls import answer_silence
 from neurald.hal.rpc.client.calls.background_calls import PendingCalls
 from neurald.hal.rpc.client.calls.call_start import start_call
@@ -113,8 +113,7 @@ class ClientCalls:
         Args:
             method: name of the call; empty for the side channel.
         """
-        if not noted_process[0]:
-            notice_fork()
+        notice_fork()
         if self._life.is_over:  # in a child of this process, too, which must not touch its parent's channel
             raise self._life.death(method)
         try:

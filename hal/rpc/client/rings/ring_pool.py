@@ -25,7 +25,7 @@ from neurald.hal.errors import (
     ResourceExhaustedTransient,
 )
 from neurald.hal.model.request import Request
-from neurald.hal.process.fork import noted_process, notice_fork
+from neurald.hal.process.fork import notice_fork
 from neurald.hal.rpc.client.rings.ring import RemoteModel, Ring, RingRequest, is_for_rings
 from neurald.hal.rpc.client.rings.ring_execution import RingExecution, SubmittedRun
 from neurald.hal.rpc.client.rings.ring_peer import RingConnection
@@ -105,8 +105,7 @@ class RingPool:
         Raises:
             Error: see `PreparedModel.execute`.
         """
-        if not noted_process[0]:
-            notice_fork()
+        notice_fork()
         if options.attributes:  # a submission cannot hold them
             return None
         ring = self._take(request, options)
@@ -142,8 +141,7 @@ class RingPool:
         Raises:
             Error: see `PreparedModel.execute`.
         """
-        if not noted_process[0]:
-            notice_fork()
+        notice_fork()
         connection = self._connection()
         if options.attributes or connection is None:
             return None
