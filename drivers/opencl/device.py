@@ -68,6 +68,7 @@ from neurald.hal.errors import (
     Error,
     OpFailed,
     OutOfMemory,
+    UnavailableDevice,
 )
 from neurald.hal.memory.pool import Memory
 from neurald.hal.model.graph import Operand
@@ -205,7 +206,13 @@ class OpenClDevice(OpenDevice):
         return self._capabilities
 
     def measure(self) -> None:
-        """See `MeasuresItself.measure`."""
+        """See `MeasuresItself.measure`; opens the device unless it was measured before."""
+        if known(self) is None:
+            try:
+                self.open_ahead()
+            except Error as error:
+                # A model that fails would only make the device count as very slow.
+                raise UnavailableDevice(str(error)) from error
         self._capabilities = calibrated(self)
 
     def supported_operations(self, model: Model) -> Sequence[Verdict]:

@@ -179,6 +179,10 @@ class MeasuresItself(Protocol):
         """Measures the capabilities, unless they are known.
 
         A daemon calls this before it serves clients, and `neurald calibrate` before it measures.
+
+        Raises:
+            UnavailableDevice: no model can be prepared. A daemon then does not start, and
+                `neurald devices` says why.
         """
         ...
 

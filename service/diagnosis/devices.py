@@ -79,10 +79,13 @@ def _computes(device: nd.Device) -> Finding:
     """Runs every trial that a device supports."""
     subject = f"device {device.name}"
     done: list[str] = []
+    reasons: list[str] = []
     try:
         for trial in _trials():
             (verdicts,) = nd.supported_operations(trial.model, [device]).values()
-            if not all(verdict.ok for verdict in verdicts):
+            refused = [verdict.reason for verdict in verdicts if not verdict.ok]
+            if refused:
+                reasons += filter(None, refused)
                 continue
             prepare_s, execute_s, error = _run(trial, device)
             if error > trial.tolerance:
@@ -105,7 +108,8 @@ def _computes(device: nd.Device) -> Finding:
     if not done:
         return Finding(
             subject=subject,
-            found="supports none of the operations that are tried; nothing was computed",
+            found="supports none of the operations that are tried, so nothing was computed"
+            + "".join(f"; {each}" for each in dict.fromkeys(reasons)),
             severity=Severity.NOTE,
             advice="`neurald conformance` checks what it supports",
         )

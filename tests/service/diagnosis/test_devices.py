@@ -48,7 +48,7 @@ class Useless(SampleDevice):
     """A device that supports nothing."""
 
     def supported_operations(self, model: nd.Model) -> Sequence[Any]:
-        return [type(each)(ok=False, reason="no") for each in super().supported_operations(model)]
+        return [type(each)(ok=False, reason="the fan is off") for each in super().supported_operations(model)]
 
 
 def test_a_device_that_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,6 +75,7 @@ def test_a_device_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_device_that_supports_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     useless, _ = examined(monkeypatch, Useless("useless"))
     assert useless.severity is Severity.NOTE
+    assert useless.found.endswith("nothing was computed; the fan is off")
 
 
 def test_a_remote_that_cannot_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from neurald.drivers.opencl.platform.discovery import DeviceContext
 from neurald.drivers.opencl.tuning import calibration
 from neurald.drivers.opencl.tuning.calibration import calibrated, estimated
 from neurald.hal.device import Device
-from neurald.hal.errors import OpFailed
+from neurald.hal.errors import OpFailed, UnavailableDevice
 from neurald.hal.model.model import Model
 from neurald.hal.model.types import DeviceType, OperandType
 
@@ -95,6 +95,24 @@ def test_only_a_measurement_takes_time(device: OpenClDevice, measured: list[str]
     # Other processes find the measurement.
     assert OpenClDevice(device.facts).capabilities() == device.capabilities()
     assert len(measured) == 8
+
+
+def test_a_device_that_no_model_can_use_is_unavailable(
+    device: OpenClDevice, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Then its daemon does not start, and `neurald devices` says why."""
+
+    def refuse(context: DeviceContext) -> None:
+        raise OpFailed("it computes wrong results: signs")
+
+    monkeypatch.setattr("neurald.drivers.opencl.device.require_correct", refuse)
+    for _ in range(2):
+        with pytest.raises(UnavailableDevice, match="it computes wrong results: signs"):
+            device.measure()
+    # Once its driver is mended, it does not count as slow.
+    monkeypatch.undo()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert OpenClDevice(device.facts).capabilities() == estimated(device.type)
 
 
 def test_read_only_caches(device: OpenClDevice, measured: list[str], tmp_path: Path) -> None:
