@@ -119,6 +119,13 @@ class KernelArguments:
         return f"const int group, const int lid, __local uchar *scratch, {self.pointers}"
 
     @property
+    def parameters_with_workspace(self) -> str:
+        """Parameter list of a function that takes a workspace; see `Source`."""
+        return self.parameters.replace(
+            "__global int *status", "__global uchar *workspace, __global int *status"
+        )
+
+    @property
     def call_arguments(self) -> str:
         """All arguments and the status, as arguments of a call."""
         return ", ".join((*(each.call_arguments for each in self.all), "status"))

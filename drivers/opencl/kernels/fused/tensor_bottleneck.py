@@ -46,6 +46,7 @@ from neurald.drivers.opencl.kernels.gemm.accumulate import (
     share_text,
     workspace_bytes,
 )
+from neurald.drivers.opencl.kernels.gemm.gemm_view import four_bytes
 from neurald.drivers.opencl.kernels.gemm.int8_dot import dot_text, instruction_of
 from neurald.drivers.opencl.kernels.gemm.tensor_core import MULTIPLY, PART_BYTES, SPLITTING
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
@@ -107,9 +108,7 @@ def _source(tiling: FusedBlockTiling, facts: DeviceFacts) -> Source:
         inner = replace(values, near=frozenset(tiling.constants))
         functions = {name: named_epilogue(name, kernel, inner) for name, kernel in operands.before.items()}
         after = epilogue(operands.project, inner, is_vector=True, is_fetched=True)
-        head = values.parameters
-        if has_workspace:
-            head = head.replace("__global int *status", "__global uchar *workspace, __global int *status")
+        head = values.parameters_with_workspace if has_workspace else values.parameters
         whole = "".join(
             (
                 *(each.text for each in functions.values()),
@@ -126,7 +125,7 @@ def _source(tiling: FusedBlockTiling, facts: DeviceFacts) -> Source:
         sizes |= {
             "tiles": tiling.tiles,
             "split": tiling.shares,
-            "zeros": int.from_bytes(bytes((block.convolution.input_zero & 255,)) * 4, "little", signed=True),
+            "zeros": four_bytes(block.convolution.input_zero),
         }
         return Code(resolved(whole, head, sizes, is_shared=True))
 

@@ -10,6 +10,7 @@ elements that count as zero: beyond the depth, beyond the rows, outside the imag
 import math
 from dataclasses import dataclass
 from functools import reduce
+from typing import Protocol
 
 import numpy as np
 
@@ -39,6 +40,20 @@ _TEMPLATES = templates(__name__, "gemm_view.cl")
 _MAX_ELEMENTS = ((1 << 31) - 1) // 8
 _INTEGERS = (Scalar.INT8, Scalar.UINT8)
 _FLOATS = (Scalar.FLOAT32, Scalar.FLOAT16)
+
+
+class TileShape(Protocol):
+    """Part of the result that a work-group computes."""
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        ...
+
+    @property
+    def columns(self) -> int:
+        """Number of columns."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -110,6 +125,14 @@ class GemmView:
         """Right matrix, if four of its elements are read at a time."""
         return (self.right,) if is_multiple(self.right_row, 4) else ()
 
+    def tiles(self, tile: TileShape) -> int:
+        """Returns the number of tiles of a batch."""
+        return -(-self.rows // tile.rows) * -(-self.columns // tile.columns)
+
+    def tile_sizes(self, tile: TileShape) -> dict[str, int]:
+        """Returns the numbers of tiles that texts refer to: of a batch, and of its columns."""
+        return {"tiles": self.tiles(tile), "across": -(-self.columns // tile.columns)}
+
     @property
     def multiplications(self) -> int:
         """Number of multiplications."""
@@ -128,6 +151,11 @@ def gemm_view(kernel: Kernel) -> GemmView | None:
     if isinstance(contraction, MatrixProduct):
         return _of_matrices(contraction)
     return None
+
+
+def four_bytes(zero_point: int) -> int:
+    """Returns an `int` of four bytes, each of which is a zero point."""
+    return int.from_bytes(bytes((zero_point & 255,)) * 4, "little", signed=True)
 
 
 def is_supported(left: Value, right: Value, sums: Value) -> bool:

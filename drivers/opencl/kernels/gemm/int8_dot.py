@@ -105,9 +105,6 @@ class _DotTiling:
         sums = self.slices * self.rows * self.columns if self.slices > 1 else 0
         return 4 * max(2 * self.step_words, sums)
 
-    def tiles(self, product: GemmView) -> int:
-        return -(-product.rows // self.rows) * -(-product.columns // self.columns)
-
     def steps(self, product: GemmView) -> int:
         return -(-product.depth // (self.words * _BYTES))
 
@@ -173,7 +170,7 @@ def _cost(tiling: _DotTiling, product: GemmView, facts: DeviceFacts) -> float:
 
     Each step is limited by arithmetic or by memory; the end of the function adds a constant.
     """
-    waves = -(-tiling.tiles(product) * product.batches // facts.compute_units)
+    waves = -(-product.tiles(tiling) * product.batches // facts.compute_units)
     arithmetic = tiling.rows * tiling.columns * tiling.words / 64
     memory = (tiling.rows + tiling.columns) * tiling.words * 4 / 32
     return waves * (tiling.steps(product) * (max(arithmetic, memory) + 200) + 1000 + 30 * tiling.slices)
@@ -261,8 +258,7 @@ def _source(
             **product.sizes,
             **after.sizes,
             "words": words,
-            "tiles": tiling.tiles(product),
-            "across": -(-product.columns // tiling.columns),
+            **product.tile_sizes(tiling),
             "steps": tiling.steps(product),
             "left_zero": product.left_zero,
             "right_zero": right.zero,
@@ -321,7 +317,7 @@ def _source(
         code=LazyCode(code),
         arguments=values.values,
         images=values.image_positions,
-        groups=tiling.tiles(product) * product.batches,
+        groups=product.tiles(tiling) * product.batches,
         local_size=tiling.items,
         scratch_bytes=tiling.scratch_bytes,
         has_barriers=True,

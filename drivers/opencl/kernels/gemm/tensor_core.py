@@ -43,7 +43,7 @@ from neurald.drivers.opencl.kernels.gemm.accumulate import (
     workspace_bytes,
 )
 from neurald.drivers.opencl.kernels.gemm.correction import corrected
-from neurald.drivers.opencl.kernels.gemm.gemm_view import GemmView
+from neurald.drivers.opencl.kernels.gemm.gemm_view import GemmView, four_bytes
 from neurald.drivers.opencl.kernels.gemm.packing import packed, padded
 from neurald.drivers.opencl.platform.device_facts import DeviceFacts
 from neurald.hal.records import replace
@@ -104,9 +104,6 @@ class _WarpTiling:
         if self.is_stored_by_warp:
             return max(steps, _WARPS * 16 * (self.warp_columns + 4) * 4)
         return max(steps, self.rows * self.columns * self.slices * 4)
-
-    def tiles(self, product: GemmView) -> int:
-        return -(-product.rows // self.rows) * -(-product.columns // self.columns)
 
 
 #: Elements of a warp's tile up to which several groups are resident on a compute unit.
@@ -221,7 +218,7 @@ def _tilings(product: GemmView, facts: DeviceFacts, has_workspace: bool) -> Iter
             yield replace(tiling, reads_ahead=True)
             continue
         steps = -(-product.depth * size // length)
-        tiles = tiling.tiles(product) * product.batches
+        tiles = product.tiles(tiling) * product.batches
         for split in (1, 2, 3, 4, 6, 8, 12, 16):
             is_worth = steps >= 3 * split and tiles * split <= 2 * facts.compute_units and tiles <= MAX_TILES
             is_worth = is_worth and not tiling.is_stored_by_warp
@@ -236,7 +233,7 @@ def _is_too_large(length: int, needed: int) -> bool:
 
 def _cost(tiling: _WarpTiling, product: GemmView, facts: DeviceFacts) -> float:
     """Estimates the time in cycles of a compute unit."""
-    groups = tiling.tiles(product) * product.batches * tiling.split
+    groups = product.tiles(tiling) * product.batches * tiling.split
     waves = math.ceil(groups / facts.compute_units)
     length = product.depth * product.left.type.size_bytes
     steps = math.ceil(math.ceil(length / tiling.bytes) / tiling.split)
@@ -263,7 +260,7 @@ def _source(
     values = kernel_arguments(kernel.output, operands, used_values(kernel))
     kind = "int" if product.is_integer else "float"
     sums = gathered_layout(kind, tiling.rows, tiling.columns, _ITEMS)
-    tiles = tiling.tiles(product)
+    tiles = product.tiles(tiling)
 
     def code() -> Code:
         after = epilogue(
@@ -273,9 +270,7 @@ def _source(
             is_fetched=not tiling.is_stored_by_warp,
         )
         size = product.left.type.size_bytes
-        head = values.parameters
-        if tiling.split > 1:
-            head = head.replace("__global int *status", "__global uchar *workspace, __global int *status")
+        head = values.parameters_with_workspace if tiling.split > 1 else values.parameters
         is_shared = right.constant is not None and right.shape[0] == 1
         steps = -(-product.depth * size // tiling.bytes)
         pitch = right.shape[-1] if right.constant is not None else product.depth
@@ -314,14 +309,13 @@ def _source(
             **product.sizes,
             **after.sizes,
             "pitch": pitch,
-            "tiles": tiles,
-            "across": -(-product.columns // tiling.columns),
+            **product.tile_sizes(tiling),
             "split": tiling.split,
             "steps": steps,
             "each": -(-steps // tiling.split),
             # Four equal bytes. They are a size and no constant in memory, because thousands of
             # work-items would wait for a load of the same address.
-            "zeros": int.from_bytes(bytes((zero & 255,)) * 4, "little", signed=True),
+            "zeros": four_bytes(zero),
         }
         names |= {**_copies(product, tiling), **_rest(is_split_tf32=is_split_tf32)}
         names["LOOP"] = _TEMPLATES["loop_ahead" if tiling.reads_ahead else "loop"]

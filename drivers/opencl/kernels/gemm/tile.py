@@ -86,10 +86,6 @@ class Tiling:
         sums = self.slices * self.rows * self.columns if self.slices > 1 else 0
         return 4 * max(self.stages * step, sums, 1)
 
-    def tiles(self, product: GemmView) -> int:
-        """Returns the number of tiles of one batch."""
-        return -(-product.rows // self.rows) * -(-product.columns // self.columns)
-
     def steps(self, product: GemmView) -> int:
         """Returns the number of steps of the depth."""
         return -(-product.depth // self.depth)
@@ -217,7 +213,7 @@ def _is_wasteful(tiling: Tiling, product: GemmView) -> bool:
 
 
 def _splits(tiling: Tiling, product: GemmView, facts: DeviceFacts) -> list[int]:
-    tiles, steps = tiling.tiles(product) * product.batches, tiling.steps(product)
+    tiles, steps = product.tiles(tiling) * product.batches, tiling.steps(product)
     if tiles > MAX_TILES:
         return [1]
     return [
@@ -232,7 +228,7 @@ def _shares(tiling: Tiling, product: GemmView, facts: DeviceFacts) -> Iterator[i
 
     Numbers that would leave a group idle are left out.
     """
-    steps, tiles = tiling.steps(product), tiling.tiles(product)
+    steps, tiles = tiling.steps(product), product.tiles(tiling)
     for shares in range(2, min(steps, _MAX_SHARES) + 1):
         is_even = -(-steps // -(-steps // shares)) == shares
         if is_even and 2 * tiles * shares <= 5 * facts.compute_units:
@@ -244,7 +240,7 @@ def _cost(tiling: Tiling, product: GemmView, facts: DeviceFacts, taps: int) -> f
 
     Each left element is computed from `taps` others.
     """
-    groups = tiling.tiles(product) * product.batches * tiling.split
+    groups = product.tiles(tiling) * product.batches * tiling.split
     waves = math.ceil(groups / facts.compute_units)
     steps = -(-tiling.steps(product) // tiling.split)
     work = tiling.rows * tiling.columns * tiling.depth
@@ -275,7 +271,7 @@ def _source(
         kernel.output, (product.left, product.right, *more), used_values(kernel), images
     )
     has_workspace = tiling.split > 1 and not tiling.adds
-    groups = tiling.tiles(product) * product.batches * tiling.split
+    groups = product.tiles(tiling) * product.batches * tiling.split
 
     def code() -> Code:
         after = epilogue(
@@ -285,7 +281,7 @@ def _source(
             is_fetched=facts.is_nvidia and not images,
         )
         added = split_k.add4_text(kernel, values, facts) if tiling.adds else ""
-        parameters = _parameters(values, has_workspace)
+        parameters = values.parameters_with_workspace if has_workspace else values.parameters
         return Code(
             _text(
                 product, tiling, after, parameters, asynchronous, computed, added, is_shared=facts.is_nvidia
@@ -300,7 +296,7 @@ def _source(
         local_size=tiling.items,
         scratch_bytes=tiling.scratch_bytes,
         workspace_bytes=workspace_bytes(
-            product, _accumulators(product, tiling), tiles=tiling.tiles(product), split=tiling.split
+            product, _accumulators(product, tiling), tiles=product.tiles(tiling), split=tiling.split
         )
         if has_workspace
         else 0,
@@ -313,14 +309,6 @@ def _source(
         if computed is None
         else tuple(sorted({*computed.kernel.operations, *kernel.operations})),
     )
-
-
-def _parameters(values: KernelArguments, has_workspace: bool) -> str:
-    """Returns the parameter list of the function."""
-    text = values.parameters
-    if has_workspace:
-        text = text.replace("__global int *status", "__global uchar *workspace, __global int *status")
-    return text
 
 
 def _text(
@@ -360,8 +348,7 @@ def _text(
         **(computed.sizes if computed is not None else {}),
         **product.sizes,
         **after.sizes,
-        "tiles": tiling.tiles(product),
-        "across": -(-product.columns // tiling.columns),
+        **product.tile_sizes(tiling),
         "split": tiling.split,
         "steps": tiling.steps(product),
         "each": -(-tiling.steps(product) // tiling.split),

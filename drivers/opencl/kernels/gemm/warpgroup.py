@@ -35,7 +35,7 @@ from neurald.drivers.opencl.kernels.epilogue.epilogue import (
 from neurald.drivers.opencl.kernels.epilogue.epilogue_reads import epilogue_reads
 from neurald.drivers.opencl.kernels.gemm.accumulate import share_text, store_text
 from neurald.drivers.opencl.kernels.gemm.correction import corrected
-from neurald.drivers.opencl.kernels.gemm.gemm_view import GemmView
+from neurald.drivers.opencl.kernels.gemm.gemm_view import GemmView, four_bytes
 from neurald.drivers.opencl.kernels.gemm.packing import packed, padded
 from neurald.drivers.opencl.kernels.gemm.tensor_core import by_column
 from neurald.drivers.opencl.kernels.gemm.warpgroup_loop import LoopShape, loop_lines
@@ -139,9 +139,6 @@ class _Tiling:
         """Returns True if a work-item has registers for elements that are loaded early."""
         return self.unrolled * kind.size_bytes <= _MAX_LOADED
 
-    def tiles(self, product: GemmView) -> int:
-        return -(-product.rows // self.rows) * -(-product.columns // self.columns)
-
 
 #: Several groups of the smaller ones are resident, or one with more stages.
 _TILINGS = (
@@ -191,7 +188,7 @@ def candidates(kernel: Kernel, product: GemmView, facts: DeviceFacts, *, relaxed
 
 def _cost(tiling: _Tiling, product: GemmView, facts: DeviceFacts) -> float:
     """Estimates the time in cycles of a compute unit."""
-    groups = tiling.tiles(product) * product.batches
+    groups = product.tiles(tiling) * product.batches
     steps = math.ceil(product.depth * product.left.type.size_bytes / STEP_BYTES)
     resident = min(tiling.resident(steps), -(-groups // facts.compute_units))
     waves = math.ceil(groups / (facts.compute_units * resident))
@@ -223,7 +220,7 @@ def _source(kernel: Kernel, product: GemmView, right: Value, tiling: _Tiling) ->
     )
     tiling = _trimmed(tiling, steps)
     block_pitch = steps * BLOCK * STEP_BYTES // size
-    items, chunks, tiles = tiling.items, STEP_BYTES // 16, tiling.tiles(product)
+    items, chunks, tiles = tiling.items, STEP_BYTES // 16, product.tiles(tiling)
 
     def code() -> Code:
         base = product.right_base
@@ -282,10 +279,9 @@ def _source(kernel: Kernel, product: GemmView, right: Value, tiling: _Tiling) ->
             "pitch": product.depth,
             "column_blocks": blocks,
             "block_pitch": block_pitch,
-            "tiles": tiles,
-            "across": -(-product.columns // tiling.columns),
+            **product.tile_sizes(tiling),
             "steps": steps,
-            "zeros": int.from_bytes(bytes((zero & 255,)) * 4, "little", signed=True),
+            "zeros": four_bytes(zero),
         }
         whole = product.text + stored.text + fill(_TEMPLATES["function"], **names)
         return with_numbers(whole, values.parameters, sizes, stored.numbers)

@@ -149,10 +149,6 @@ class PipelineTiling:
         """Returns True if registers are left for elements of a type that are loaded ahead."""
         return self.has_registers(self.slab // 2 + self.slab // 8 * kind.size_bytes)
 
-    def tiles(self, product: GemmView) -> int:
-        """Returns the number of tiles of a batch."""
-        return math.ceil(product.rows / self.rows) * math.ceil(product.columns / self.columns)
-
 
 _TILINGS = (
     PipelineTiling(columns=192, sharing=3, stages=4),
@@ -258,7 +254,7 @@ def _steps(product: GemmView) -> int:
 
 def _is_worth(tiling: PipelineTiling, product: GemmView, facts: DeviceFacts) -> bool:
     """Returns True if a split of the depth is possible, and keeps more compute units busy."""
-    steps, tiles = _steps(product), tiling.tiles(product) * product.batches
+    steps, tiles = _steps(product), product.tiles(tiling) * product.batches
     return (
         steps % tiling.split == 0
         and steps >= _MIN_STEPS * tiling.split
@@ -269,7 +265,7 @@ def _is_worth(tiling: PipelineTiling, product: GemmView, facts: DeviceFacts) -> 
 
 
 def _cost(tiling: PipelineTiling, product: GemmView, facts: DeviceFacts) -> float:
-    each = math.ceil(tiling.tiles(product) * product.batches * tiling.split / facts.compute_units)
+    each = math.ceil(product.tiles(tiling) * product.batches * tiling.split / facts.compute_units)
     steps = _steps(product) // tiling.split
     elements = tiling.rows * tiling.columns
     products = 1 if tiling.parts == 1 else 3
@@ -301,7 +297,7 @@ def _source(
     size = product.left.type.size_bytes
     blocks, steps = math.ceil(product.columns / BLOCK), _steps(product) // tiling.split
     block_pitch = _steps(product) * BLOCK * STEP_BYTES // size
-    tiles, is_split = tiling.tiles(product), tiling.split > 1
+    tiles, is_split = product.tiles(tiling), tiling.split > 1
     items = tiles * product.batches * tiling.split
     groups = min(items, facts.compute_units)
     columns, column_bytes = _copied_columns(tiling, reads)
@@ -390,17 +386,14 @@ def _source(
             **stored.sizes,
             "column_blocks": blocks,
             "block_pitch": block_pitch,
-            "tiles": tiles,
+            **product.tile_sizes(tiling),
             "split": tiling.split,
             "all_tiles": items,
             "groups": groups,
-            "across": math.ceil(product.columns / tiling.columns),
             "steps": steps,
         }
         whole = product.text + stored.text + fill(_TEMPLATES["function"], **names)
-        head = values.parameters
-        if is_split:
-            head = head.replace("__global int *status", "__global uchar *workspace, __global int *status")
+        head = values.parameters_with_workspace if is_split else values.parameters
         return with_numbers(whole, head, sizes, stored.numbers)
 
     return Source(
