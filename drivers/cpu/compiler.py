@@ -18,6 +18,7 @@ from neurald.drivers.compiler.frontend.control_flow.structured_model import (
     Update,
 )
 from neurald.drivers.compiler.frontend.graph_builder import build_graph
+from neurald.drivers.compiler.frontend.lowering_options import LoweringOptions
 from neurald.drivers.compiler.ir.extents.extent import MIN_LENGTH
 from neurald.drivers.compiler.ir.extents.scope import ExtentScope, Guard
 from neurald.drivers.compiler.ir.graph import Graph, MatrixProduct
@@ -169,7 +170,9 @@ class _Compiler:
 
     def straight(self, model: Model, names: "GraphNames", input_shapes: Mapping[int, Shape] | None) -> "Step":
         """Compiles a model without control flow."""
-        graph = self._graph(model, input_shapes, has_bounds=True, expects_inputs=True)
+        graph = self._graph(
+            model, LoweringOptions(has_bounds=True, expects_inputs=True, strings=self.strings), input_shapes
+        )
         fused, calls = self._fused(graph, names)
         uses: Sequence[Sequence[Value]] = [call.routine.arguments for call in calls]
         banded: tuple[BandedCalls, ...] = ()
@@ -192,7 +195,11 @@ class _Compiler:
         names = StructuredNames(structured, block.operations)
         with self._assuming():
             graph = self._graph(
-                part.model, part.empty, charges_constants=False, has_all_rows=True, lengths=part.lengths
+                part.model,
+                LoweringOptions(has_all_rows=True, strings=self.strings),
+                part.empty,
+                charges_constants=False,
+                lengths=part.lengths,
             )
             fused, calls = self._fused(graph, names)
         return CompiledBlock(graph=fused, calls=calls, guards=self._guards())
@@ -218,24 +225,19 @@ class _Compiler:
     def _graph(
         self,
         model: Model,
+        options: LoweringOptions,
         input_shapes: Mapping[int, Shape] | None,
         *,
         charges_constants: bool = True,
-        has_bounds: bool = False,
-        has_all_rows: bool = False,
-        expects_inputs: bool = False,
         lengths: Mapping[int, np.ndarray] | None = None,
     ) -> Graph:
         graph = build_graph(
             model,
             input_shapes,
             self._folding.graph,
+            options=options,
             charges_constants=charges_constants,
-            has_bounds=has_bounds,
-            has_all_rows=has_all_rows,
-            expects_inputs=expects_inputs,
             lengths=lengths,
-            strings=self.strings,
         )
         transform(graph, self._folding.node)
         if self._scope is not None:

@@ -16,6 +16,7 @@ from neurald.drivers.compiler.frontend.control_flow.structured_model import (
     each_item,
 )
 from neurald.drivers.compiler.frontend.graph_builder import build_graph
+from neurald.drivers.compiler.frontend.lowering_options import LoweringOptions
 from neurald.drivers.compiler.frontend.supported_operations import supported_operations
 from neurald.drivers.compiler.frontend.variants.open_dimensions import (
     compiled_for_lengths,
@@ -235,7 +236,10 @@ class Preparation:
                 or (known.main.operations[n].type in SEQUENCES and self._is_compiled(known, n))
                 for n, verdict in enumerate(
                     supported_operations(
-                        known, has_bounds=True, expects_inputs=True, strings=_string_constants()
+                        known,
+                        options=LoweringOptions(
+                            has_bounds=True, expects_inputs=True, strings=_string_constants()
+                        ),
                     )
                 )
             ]
@@ -270,10 +274,9 @@ class Preparation:
                     build_graph(
                         part.model,
                         part.empty,
+                        options=LoweringOptions(has_all_rows=True, strings=_string_constants()),
                         charges_constants=False,
-                        has_all_rows=True,
                         lengths=part.lengths,
-                        strings=_string_constants(),
                     )
         except BadData as error:
             _LOG.info("%s is interpreted: %s", operations_name(model.main, (position,)), error)

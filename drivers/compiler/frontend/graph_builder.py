@@ -6,6 +6,7 @@ from neurald.drivers.compiler.frontend.constant_lowering import EvaluateGraph, c
 from neurald.drivers.compiler.frontend.lengths.bounded_shapes import BoundedShapes
 from neurald.drivers.compiler.frontend.lengths.computed_lengths import computed_lengths
 from neurald.drivers.compiler.frontend.lengths.open_lengths import lengths_of
+from neurald.drivers.compiler.frontend.lowering_options import LoweringOptions
 from neurald.drivers.compiler.frontend.operand_values import (
     elements_of_operand,
     scalar_of,
@@ -19,7 +20,7 @@ from neurald.drivers.compiler.frontend.operation_lowering import (
 )
 from neurald.drivers.compiler.ir.builder import Builder, Unsupported
 from neurald.drivers.compiler.ir.graph import Graph
-from neurald.drivers.compiler.ir.string_references import StringConstants, is_string
+from neurald.drivers.compiler.ir.string_references import is_string
 from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.compiler.lowering import BOUNDED_LOWERINGS
 from neurald.hal.accounting.account import charge
@@ -39,12 +40,9 @@ def build_graph(
     input_shapes: Mapping[int, Shape] | None = None,
     evaluate: EvaluateGraph | None = None,
     *,
+    options: LoweringOptions | None = None,
     charges_constants: bool = True,
-    has_bounds: bool = False,
-    has_all_rows: bool = False,
-    expects_inputs: bool = False,
     lengths: Mapping[int, Array] | None = None,
-    strings: StringConstants | None = None,
 ) -> Graph:
     """Builds the graph of a model's main graph.
 
@@ -53,14 +51,9 @@ def build_graph(
         input_shapes: shapes of inputs that the model leaves open, by operand.
         evaluate: computes float arithmetic on constants, so that folding an operation gives the
             same result as running it. By default the references compute it.
+        options: what lowering may rely on; None for nothing beyond the model.
         charges_constants: False if the model's constants are charged elsewhere.
-        has_bounds: True if kernels may compute results of which only some rows exist, see
-            `Graph.bounded`.
-        has_all_rows: True if results whose numbers of rows follow from data are declared with all
-            rows that there may be; those that do not exist may have any contents.
-        expects_inputs: True if the graph does not serve executions that omit an input.
         lengths: the elements of operands that are extents, by operand.
-        strings: numbers constant strings; None if kernels do not support strings.
 
     Raises:
         BadData: an operation has no lowering, or its arguments are invalid.
@@ -70,14 +63,7 @@ def build_graph(
     constants_bytes = sum(pool.size for pool in model.pools) if charges_constants else 0
     charge(constants_bytes + _OPERATION_BYTES * len(model.main.operations), "compiling a model")
     lowering = _ModelLowering(
-        model,
-        input_shapes or {},
-        lengths or {},
-        evaluate,
-        has_bounds=has_bounds,
-        has_all_rows=has_all_rows,
-        expects_inputs=expects_inputs,
-        strings=strings,
+        model, input_shapes or {}, lengths or {}, evaluate, LoweringOptions() if options is None else options
     )
     for position in range(len(model.main.operations)):
         try:
@@ -94,8 +80,7 @@ class _ModelLowering:
     """Lowers the operations of a model's main graph one after another.
 
     Args:
-        model, input_shapes, lengths, evaluate: see `build_graph`.
-        has_bounds, has_all_rows, expects_inputs, strings: see `build_graph`.
+        model, input_shapes, lengths, evaluate, options: see `build_graph`.
     """
 
     def __init__(
@@ -104,15 +89,10 @@ class _ModelLowering:
         input_shapes: Mapping[int, Shape],
         lengths: Mapping[int, Array],
         evaluate: EvaluateGraph | None,
-        *,
-        has_bounds: bool,
-        has_all_rows: bool,
-        expects_inputs: bool,
-        strings: StringConstants | None,
+        options: LoweringOptions,
     ) -> None:
         self._model, self._main = model, model.main
-        self._evaluate, self._has_bounds, self._has_all_rows = evaluate, has_bounds, has_all_rows
-        self._expects_inputs, self._strings = expects_inputs, strings
+        self._evaluate, self._options = evaluate, options
         operands = self._main.operands
         self._bindings = [DEFINITIONS[each.type].bind(each, operands) for each in self._main.operations]
         self._shapes = infer_shapes(model, self._main, self._bindings, input_shapes)
@@ -131,7 +111,7 @@ class _ModelLowering:
         if index not in self._values:
             operand, array = self._main.operands[index], self._known.get(index)
             self._values[index] = (
-                value_of_operand(operand, self._shapes.get(index), array, index, self._strings)
+                value_of_operand(operand, self._shapes.get(index), array, index, self._options.strings)
                 if array is None or array.dtype != object or is_string(operand.type)
                 else computed_lengths(self._builder, array, scalar_of(operand.type))
             )
@@ -150,7 +130,7 @@ class _ModelLowering:
             self._shapes.get,
             known.get,
             referenced=self._model.referenced,
-            expects_inputs=self._expects_inputs,
+            expects_inputs=self._options.expects_inputs,
         )
         self._builder.begin(position)
         # The shape of a value with a limit is an upper bound, and no length.
@@ -163,10 +143,10 @@ class _ModelLowering:
             known.update(zip(operation.outputs, constants, strict=True))
             self._note_shapes(operation, [array.shape for array in constants])
             return
-        if self._has_bounds and self._bounds.concerns(call):
+        if self._options.has_bounds and self._bounds.concerns(call):
             results = self._bounds.lower_all(operation, call, lowered)
             self._note_shapes(operation, [each.shape for each in results])
-        elif self._has_all_rows and operation.type in BOUNDED_LOWERINGS:
+        elif self._options.has_all_rows and operation.type in BOUNDED_LOWERINGS:
             results = [each.value for each in BOUNDED_LOWERINGS[operation.type](call, self._builder)]
             self._note_shapes(operation, [each.shape for each in results])
         else:
@@ -186,7 +166,7 @@ class _ModelLowering:
             result.name = result.name or operand.name or f"operand {index}"
             self._values[index] = result
             if result.constant is not None:
-                self._known[index] = elements_of_operand(operand.type, result.constant, self._strings)
+                self._known[index] = elements_of_operand(operand.type, result.constant, self._options.strings)
 
     def finish(self) -> Graph:
         """Returns the graph of all operations.

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from neurald.drivers.compiler.frontend.lengths.bounded_shapes import BoundedShapes
+from neurald.drivers.compiler.frontend.lowering_options import LoweringOptions
 from neurald.drivers.compiler.frontend.operand_values import value_of_operand
 from neurald.drivers.compiler.frontend.operation_lowering import (
     lowered,
@@ -13,7 +14,6 @@ from neurald.drivers.compiler.frontend.operation_lowering import (
 from neurald.drivers.compiler.frontend.variants.open_dimensions import is_specified, with_assumed_shapes
 from neurald.drivers.compiler.ir.builder import Builder, Limit, Unsupported
 from neurald.drivers.compiler.ir.graph import Graph
-from neurald.drivers.compiler.ir.string_references import StringConstants
 from neurald.drivers.compiler.ir.value import Shape, Value
 from neurald.drivers.compiler.lowering import BOUNDED_LOWERINGS, LOWERINGS
 from neurald.hal.device import Verdict
@@ -38,9 +38,7 @@ def supported_operations(
     model: Model,
     unsupported_reason: UnsupportedReason = lambda _: "",
     *,
-    has_bounds: bool = False,
-    expects_inputs: bool = False,
-    strings: StringConstants | None = None,
+    options: LoweringOptions | None = None,
 ) -> tuple[Verdict, ...]:
     """Returns a verdict for each operation of the main graph.
 
@@ -52,9 +50,9 @@ def supported_operations(
         model: a valid model.
         unsupported_reason: returns the reason why the device cannot compute the graph of a single
             operation, or "".
-        has_bounds: see `build_graph`. Verdicts on operations whose inputs have upper bounds as
-            shapes only hold for steps that include the operations that compute these inputs.
-        expects_inputs, strings: see `build_graph`.
+        options: see `build_graph`. With `has_bounds`, verdicts on operations whose inputs have
+            upper bounds as shapes only hold for steps that include the operations that compute
+            these inputs.
     """
     if not is_specified(model):
         model = with_assumed_shapes(model)
@@ -63,12 +61,7 @@ def supported_operations(
         for operand in model.main.operands
     ]
     trial = _TrialLowering(
-        model,
-        operands,
-        unsupported_reason,
-        has_bounds=has_bounds,
-        expects_inputs=expects_inputs,
-        strings=strings,
+        model, operands, unsupported_reason, LoweringOptions() if options is None else options
     )
     reasons = (trial.unsupported_reason(position) for position in range(len(model.main.operations)))
     return tuple(Verdict(ok=not reason, reason=reason) for reason in reasons)
@@ -80,7 +73,7 @@ class _TrialLowering:
     Args:
         model: the model.
         operands: those of its main graph.
-        unsupported_reason, has_bounds, expects_inputs, strings: see `supported_operations`.
+        unsupported_reason, options: see `supported_operations`.
     """
 
     def __init__(
@@ -88,14 +81,10 @@ class _TrialLowering:
         model: Model,
         operands: Sequence[Operand],
         unsupported_reason: UnsupportedReason,
-        *,
-        has_bounds: bool,
-        expects_inputs: bool,
-        strings: StringConstants | None,
+        options: LoweringOptions,
     ) -> None:
         self._model, self._operands, self._is_unsupported = model, operands, unsupported_reason
-        self._has_bounds, self._expects_inputs = has_bounds, expects_inputs
-        self._strings = strings
+        self._options = options
         #: The upper bounds of shapes, and the limits of their operands.
         self._bounds: dict[int, Shape] = {}
         self._limits: dict[int, Limit] = {}
@@ -108,13 +97,15 @@ class _TrialLowering:
         model, operands = self._model, self._operands
         operation = model.main.operations[position]
         definition = DEFINITIONS.get(operation.type)
-        is_bounded = self._has_bounds and operation.type in BOUNDED_LOWERINGS
+        is_bounded = self._options.has_bounds and operation.type in BOUNDED_LOWERINGS
         if definition is None or not (is_bounded or operation.type in LOWERINGS):
             return f"{operation.type.name} has no lowering"
 
         def value_of(index: int) -> Value:
             constant = model.constant(operands[index])
-            value = value_of_operand(operands[index], self._shape(index), constant, index, self._strings)
+            value = value_of_operand(
+                operands[index], self._shape(index), constant, index, self._options.strings
+            )
             return bounds.replaced.get(index, value)
 
         graph = Graph(inputs=[], outputs=[])
@@ -128,9 +119,9 @@ class _TrialLowering:
                 self._shape,
                 lambda index: model.constant(operands[index]),
                 referenced=model.referenced,
-                expects_inputs=self._expects_inputs,
+                expects_inputs=self._options.expects_inputs,
             )
-            if self._has_bounds and bounds.concerns(call):
+            if self._options.has_bounds and bounds.concerns(call):
                 results = bounds.lower_all(operation, call, lowered)
                 self._limits = bounds.limits
                 self._bounds.update(

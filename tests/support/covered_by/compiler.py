@@ -23,6 +23,7 @@ COVERED_BY: Mapping[str, str] = {
     "drivers/compiler/frontend/control_flow/structured_model.py": "tests/drivers/compiler/frontend/control_flow/test_structuring.py",
     "drivers/compiler/frontend/control_flow/inlining/unrolled_loops.py": "tests/drivers/compiler/frontend/control_flow/test_structuring.py",
     "drivers/compiler/frontend/lengths/computed_lengths.py": "tests/drivers/compiler/frontend/lengths/test_open_lengths.py",
+    "drivers/compiler/frontend/lowering_options.py": "tests/drivers/compiler/frontend/test_graph_builder.py",
     "drivers/compiler/frontend/operation_lowering.py": "tests/drivers/compiler/frontend/test_graph_builder.py",
     "drivers/compiler/frontend/variants/open_models.py": "tests/drivers/compiler/frontend/variants/test_shape_specialization.py",
     "drivers/compiler/frontend/variants/open_variants.py": "tests/drivers/cpu/test_caching_preparation.py",

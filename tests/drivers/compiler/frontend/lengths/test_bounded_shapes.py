@@ -11,6 +11,7 @@ from support.tflite.builder import TfliteGraph, TfliteModel
 
 import neurald as nd
 from neurald.drivers.compiler.frontend.graph_builder import build_graph
+from neurald.drivers.compiler.frontend.lowering_options import LoweringOptions
 from neurald.drivers.cpu.data_dependent.growing_model import GrowingModel
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.hal.errors import BadData, OpFailed
@@ -172,7 +173,7 @@ def test_what_depends_on_other_rows_has_no_bounds() -> None:
     compiled, references = _compared(reversed_rows)
     model = compiled.model
     with pytest.raises(BadData, match=r"REVERSE.* of an input whose number of rows follows from data"):
-        build_graph(model, has_bounds=True)
+        build_graph(model, options=LoweringOptions(has_bounds=True))
     with pytest.raises(BadData, match="the shape of the result depends on condition"):
         build_graph(model)
     condition, source = generator.random(ROWS) < 0.5, generator.random((ROWS, COLUMNS), np.float32)
@@ -197,7 +198,7 @@ def test_what_takes_much_memory_if_all_rows_exist_is_not_compiled() -> None:
 
     compiled, _ = _compared(looked_up, rows)
     with pytest.raises(BadData, match=r"GATHER of up to 5000 rows, .* take 100000000 bytes"):
-        build_graph(compiled.model, has_bounds=True)
+        build_graph(compiled.model, options=LoweringOptions(has_bounds=True))
     condition = np.zeros(rows, bool)
     condition[[0, 1]] = True
     (found,) = compiled.run(condition, np.zeros((rows, COLUMNS), np.float32))
