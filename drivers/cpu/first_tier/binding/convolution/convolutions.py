@@ -15,8 +15,9 @@ from neurald.drivers.cpu.first_tier.binding.convolution.factors import (
 )
 from neurald.drivers.cpu.first_tier.binding.convolution.products import (
     Batches,
+    SumsOfProducts,
+    bind_sums,
     epilogue_of,
-    products,
     width_of,
     windowed,
 )
@@ -120,17 +121,19 @@ def transposed(
         width = width_of(scope, positions, channels)
         taps_here = math.prod(map(len, taken))
         result = BoundTemporary(size_bytes=itemsize * positions * channels)
-        calls += products(
-            scope,
-            kind,
-            (positions, channels, taps_here, depth),
-            given,
-            factors.packed(kind, part.reshape(1, channels, taps_here, depth), call, width),
-            epilogue_of(scope, call, kind, part, width),
-            window_table(scope, batches, tuple(axes), given.padded),
-            Batches.single(channels),
-            result,
+        sums = SumsOfProducts(
+            kind=kind,
+            positions=positions,
+            channels=channels,
+            taps=taps_here,
+            depth=depth,
+            given=given,
+            weights=factors.packed(kind, part.reshape(1, channels, taps_here, depth), call, width),
+            epilogue=epilogue_of(scope, call, kind, part, width),
+            table=window_table(scope, batches, tuple(axes), given.padded),
+            batches=Batches.single(channels),
         )
+        calls += bind_sums(scope, sums, result)
         lengths = (batches, *counts, channels)
         calls.append(
             moving_call(

@@ -12,8 +12,9 @@ from neurald.drivers.cpu.first_tier.binding.convolution.products import (
     MAX_WEIGHT,
     Batches,
     BoundEpilogue,
+    SumsOfProducts,
+    bind_sums,
     epilogue_of,
-    products,
     width_of,
 )
 from neurald.drivers.cpu.first_tier.binding.convolution.requantization import requantization
@@ -50,13 +51,15 @@ def bind_fully_connected(scope: BindingScope, call: Call) -> list[BoundCall]:
     rows, kind = count_of(call, "input") // depth, kind_of(call)
     width = width_of(scope, rows, channels)
     given = source(call, kind, depth, row_length=depth, asymmetric=_is_asymmetric(call))
-    table, output = rows_table(scope, rows, given.padded), call.index("output")
     filter_ = scope.value(call.index("filter"))
-    batches, sizes = Batches.single(channels), (rows, channels, 1, depth)
+    if filter_ is not None and call.has("block_scales"):
+        return _in_blocks(scope, call, filter_, given, rows)
+    calls: list[BoundCall] = []
+    weights: BoundConstant | BoundTemporary
     if filter_ is None:
         if not kind.is_float:
             raise NotBound("the weights are quantised variables")
-        calls, matrix = factors.packed_matrix(
+        calls, weights = factors.packed_matrix(
             call, "filter", kind, (1, depth, channels), width, are_rows_terms=False
         )
         padded = -(-channels // width) * width
@@ -64,12 +67,20 @@ def bind_fully_connected(scope: BindingScope, call: Call) -> list[BoundCall]:
         if call.has("bias"):
             added[:channels] = scope.constant(call, "bias")
         epilogue = BoundEpilogue(constants=(BoundConstant.of(added),), words=(*limits(call), padded))
-        return [*calls, *products(scope, kind, sizes, given, matrix, epilogue, table, batches, output)]
-    if call.has("block_scales"):
-        return _in_blocks(scope, call, filter_, given, rows)
-    weights = factors.packed(kind, filter_.reshape(1, channels, 1, depth), call, width)
-    epilogue = epilogue_of(scope, call, kind, filter_, width)
-    return products(scope, kind, sizes, given, weights, epilogue, table, batches, output)
+    else:
+        weights = factors.packed(kind, filter_.reshape(1, channels, 1, depth), call, width)
+        epilogue = epilogue_of(scope, call, kind, filter_, width)
+    sums = SumsOfProducts.of_rows(
+        scope,
+        kind,
+        rows=rows,
+        channels=channels,
+        depth=depth,
+        given=given,
+        weights=weights,
+        epilogue=epilogue,
+    )
+    return [*calls, *bind_sums(scope, sums, call.index("output"))]
 
 
 def _in_blocks(
@@ -91,17 +102,19 @@ def _in_blocks(
         constants=(BoundConstant.of(added), BoundConstant.of(each)), words=(*limits(call), padded)
     )
     axes = WindowAxis(rows * blocks, rows, blocks, blocks, 1, 0)
-    return products(
-        scope,
-        kind,
-        (rows, channels, blocks, length),
-        given,
-        factors.packed(kind, filter_.reshape(1, channels, blocks, length), call, width),
-        epilogue,
-        window_table(scope, 1, (axes,), length),
-        Batches.single(channels),
-        call.index("output"),
+    sums = SumsOfProducts(
+        kind=kind,
+        positions=rows,
+        channels=channels,
+        taps=blocks,
+        depth=length,
+        given=given,
+        weights=factors.packed(kind, filter_.reshape(1, channels, blocks, length), call, width),
+        epilogue=epilogue,
+        table=window_table(scope, 1, (axes,), length),
+        batches=Batches.single(channels),
     )
+    return bind_sums(scope, sums, call.index("output"))
 
 
 def bind_matrix_product(scope: BindingScope, call: Call) -> list[BoundCall]:
@@ -164,20 +177,18 @@ def bind_matrix_product(scope: BindingScope, call: Call) -> list[BoundCall]:
         )
         for number, (one, other) in enumerate(zip(*numbers, strict=True))
     )
-    return [
-        *calls,
-        *products(
-            scope,
-            kind,
-            (rows, channels, 1, depth),
-            given,
-            matrix,
-            _epilogue_of_matrices(call, kind, depth, panels * width),
-            rows_table(scope, rows, given.padded),
-            Batches(offsets=offsets, stride=channels),
-            call.index("output"),
-        ),
-    ]
+    sums = SumsOfProducts(
+        kind=kind,
+        positions=rows,
+        channels=channels,
+        depth=depth,
+        given=given,
+        weights=matrix,
+        epilogue=_epilogue_of_matrices(call, kind, depth, panels * width),
+        table=rows_table(scope, rows, given.padded),
+        batches=Batches(offsets=offsets, stride=channels),
+    )
+    return [*calls, *bind_sums(scope, sums, call.index("output"))]
 
 
 def _epilogue_of_matrices(call: Call, kind: Products, depth: int, padded: int) -> BoundEpilogue:

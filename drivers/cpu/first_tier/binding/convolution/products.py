@@ -9,7 +9,7 @@ from msgspec import Struct
 from neurald.drivers.cpu.first_tier.binding.convolution import factors
 from neurald.drivers.cpu.first_tier.binding.convolution.factors import FirstFactor, kind_of, source
 from neurald.drivers.cpu.first_tier.binding.convolution.requantization import requantization
-from neurald.drivers.cpu.first_tier.binding.convolution.windows import WindowAxis, window_table
+from neurald.drivers.cpu.first_tier.binding.convolution.windows import WindowAxis, rows_table, window_table
 from neurald.drivers.cpu.first_tier.binding.movement.moving_calls import StridedMove, moving_call
 from neurald.drivers.cpu.first_tier.binding.scope import (
     MAX_INT32,
@@ -68,31 +68,62 @@ def width_of(scope: BindingScope, positions: int, channels: int) -> int:
     return scope.tiles.lanes * scope.tiles.form(positions, channels).vectors
 
 
-def products(
-    scope: BindingScope,
-    kind: Products,
-    sizes: tuple[int, int, int, int],
-    given: FirstFactor,
-    weights: BoundConstant | BoundTemporary,
-    epilogue: BoundEpilogue,
-    table: BoundConstant,
-    batches: Batches,
-    output: int | BoundTemporary,
-) -> list[BoundCall]:
-    """Binds sums of products.
+class SumsOfProducts(Struct, frozen=True, kw_only=True):
+    """Sums of products of an input and weights.
 
-    Args:
-        scope: the scope of the operation.
+    Attributes:
         kind: the kind of the products.
-        sizes: positions, channels, taps, and elements of a pixel that are summed; of a batch.
+        positions, channels, taps: of a batch.
+        depth: the elements of a pixel that are summed.
         given: the input.
         weights: the weights in panels.
         epilogue: what becomes of the sums.
         table: see `neurald.drivers.cpu.first_tier.kernels`.
         batches: the products.
-        output: the output of the call.
     """
-    positions, channels, taps, depth = sizes
+
+    kind: Products
+    positions: int
+    channels: int
+    taps: int = 1
+    depth: int
+    given: FirstFactor
+    weights: BoundConstant | BoundTemporary
+    epilogue: BoundEpilogue
+    table: BoundConstant
+    batches: Batches
+
+    @classmethod
+    def of_rows(
+        cls,
+        scope: BindingScope,
+        kind: Products,
+        *,
+        rows: int,
+        channels: int,
+        depth: int,
+        given: FirstFactor,
+        weights: BoundConstant | BoundTemporary,
+        epilogue: BoundEpilogue,
+    ) -> "SumsOfProducts":
+        """Returns the products of one matrix's rows."""
+        return cls(
+            kind=kind,
+            positions=rows,
+            channels=channels,
+            depth=depth,
+            given=given,
+            weights=weights,
+            epilogue=epilogue,
+            table=rows_table(scope, rows, given.padded),
+            batches=Batches.single(channels),
+        )
+
+
+def bind_sums(scope: BindingScope, sums: SumsOfProducts, output: int | BoundTemporary) -> list[BoundCall]:
+    """Binds sums of products, which are written to an operand or to memory."""
+    kind, given, batches = sums.kind, sums.given, sums.batches
+    positions, channels, taps, depth = sums.positions, sums.channels, sums.taps, sums.depth
     form, width = scope.tiles.form(positions, channels), width_of(scope, positions, channels)
     terms = depth if kind.is_float else -(-depth // 2)
     panels, tiles = -(-channels // width), -(-positions // form.rows)
@@ -110,14 +141,14 @@ def products(
             arguments=(
                 output,
                 given.argument,
-                weights,
-                *epilogue.constants,
+                sums.weights,
+                *sums.epilogue.constants,
                 *rows,
-                table,
+                sums.table,
                 scope.zeros(np.uint32, terms),
                 offsets,
             ),
-            words=(positions, channels, taps, terms, panels, tiles, batches.stride, *epilogue.words),
+            words=(positions, channels, taps, terms, panels, tiles, batches.stride, *sums.epilogue.words),
             work_items=count * (panels if form.rows == 1 else tiles),
             cost_ns=count * positions * channels * taps * depth / PRODUCTS_PER_NS,
         ),
@@ -241,17 +272,19 @@ def windowed(
         (group * depth, group * panels * taps * terms * width, group * own, group * panels * width, 0)
         for group in range(groups)
     )
-    return products(
-        scope,
-        kind,
-        (positions, own, taps, depth),
-        given,
-        factors.packed(kind, weights, call, width),
-        epilogue,
-        window_table(scope, images, axes, pixel),
-        Batches(offsets=offsets, stride=channels),
-        call.index("output"),
+    sums = SumsOfProducts(
+        kind=kind,
+        positions=positions,
+        channels=own,
+        taps=taps,
+        depth=depth,
+        given=given,
+        weights=factors.packed(kind, weights, call, width),
+        epilogue=epilogue,
+        table=window_table(scope, images, axes, pixel),
+        batches=Batches(offsets=offsets, stride=channels),
     )
+    return bind_sums(scope, sums, call.index("output"))
 
 
 def _can_join_taps(axis: WindowAxis, depth: int) -> bool:

@@ -10,12 +10,11 @@ from neurald.drivers.cpu.first_tier.binding.convolution import factors
 from neurald.drivers.cpu.first_tier.binding.convolution.factors import SIGNED_WEIGHTS, source
 from neurald.drivers.cpu.first_tier.binding.convolution.products import (
     MAX_WEIGHT,
-    Batches,
     BoundEpilogue,
-    products,
+    SumsOfProducts,
+    bind_sums,
     width_of,
 )
-from neurald.drivers.cpu.first_tier.binding.convolution.windows import rows_table
 from neurald.drivers.cpu.first_tier.binding.recurrent.sequence import CellSequence
 from neurald.drivers.cpu.first_tier.binding.scope import (
     FLOAT,
@@ -135,18 +134,19 @@ class CellProducts(Struct, frozen=True, kw_only=True):
             asymmetric=is_asymmetric(call, self.kind),
             moved=moved,
         )
-        sums = BoundTemporary(size_bytes=4 * rows * self.width)
-        calls = products(
+        weights, epilogue = constants
+        products = SumsOfProducts.of_rows(
             scope,
             self.kind,
-            (rows, self.width, 1, size),
-            given,
-            *constants,
-            rows_table(scope, rows, given.padded),
-            Batches.single(self.width),
-            sums,
+            rows=rows,
+            channels=self.width,
+            depth=size,
+            given=given,
+            weights=weights,
+            epilogue=epilogue,
         )
-        return calls, sums
+        sums = BoundTemporary(size_bytes=4 * rows * self.width)
+        return bind_sums(scope, products, sums), sums
 
 
 def product_kind(call: Call, weights: Sequence[str], depth: int) -> Products:

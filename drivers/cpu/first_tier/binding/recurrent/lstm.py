@@ -8,10 +8,9 @@ import numpy as np
 
 from neurald.drivers.cpu.first_tier.binding.convolution.factors import source
 from neurald.drivers.cpu.first_tier.binding.convolution.products import (
-    Batches,
-    products,
+    SumsOfProducts,
+    bind_sums,
 )
-from neurald.drivers.cpu.first_tier.binding.convolution.windows import rows_table
 from neurald.drivers.cpu.first_tier.binding.movement.moving_calls import StridedMove, moving_call
 from neurald.drivers.cpu.first_tier.binding.recurrent.cell_products import (
     CellProducts,
@@ -161,16 +160,15 @@ def _projection(scope: BindingScope, call: Call, cell: CellSequence, units: int)
             asymmetric=is_asymmetric(call, kind),
             moved=hidden,
         )
-        calls = products(
+        sums = SumsOfProducts.of_rows(
             scope,
             kind,
-            (batch, outputs, 1, units),
-            given,
-            packed,
-            epilogue,
-            rows_table(scope, batch, given.padded),
-            Batches.single(outputs),
-            state,
+            rows=batch,
+            channels=outputs,
+            depth=units,
+            given=given,
+            weights=packed,
+            epilogue=epilogue,
         )
         *_, begin, step = cell.places(number, 0)
         copy = moving_call(
@@ -184,7 +182,7 @@ def _projection(scope: BindingScope, call: Call, cell: CellSequence, units: int)
                 output_start=begin,
             )
         )
-        return [*calls, copy]
+        return [*bind_sums(scope, sums, state), copy]
 
     return project
 

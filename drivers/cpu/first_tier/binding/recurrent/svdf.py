@@ -10,16 +10,15 @@ from neurald.drivers.cpu.first_tier.binding.convolution import factors
 from neurald.drivers.cpu.first_tier.binding.convolution.factors import source
 from neurald.drivers.cpu.first_tier.binding.convolution.products import (
     MAX_WEIGHT,
-    Batches,
     BoundEpilogue,
-    products,
+    SumsOfProducts,
+    bind_sums,
     width_of,
 )
 from neurald.drivers.cpu.first_tier.binding.convolution.requantization import (
     requantization,
     single_requantization,
 )
-from neurald.drivers.cpu.first_tier.binding.convolution.windows import rows_table
 from neurald.drivers.cpu.first_tier.binding.recurrent.activation import ACTIVATION_KERNELS
 from neurald.drivers.cpu.first_tier.binding.recurrent.cell_products import (
     gate_epilogue,
@@ -65,17 +64,17 @@ def bind_svdf(scope: BindingScope, call: Call) -> list[BoundCall]:
         call, kind, size, row_length=size, repeats=1, asymmetric=is_asymmetric(call, kind), name="input"
     )
     features = BoundTemporary(size_bytes=4 * batch * filters)
-    calls = products(
+    sums = SumsOfProducts.of_rows(
         scope,
         kind,
-        (batch, filters, 1, size),
-        given,
-        packed_gates(scope, call, kind, ["weights_feature"], batch),
-        gate_epilogue(scope, call, kind, ["weights_feature"], (None,), batch),
-        rows_table(scope, batch, given.padded),
-        Batches.single(filters),
-        features,
+        rows=batch,
+        channels=filters,
+        depth=size,
+        given=given,
+        weights=packed_gates(scope, call, kind, ["weights_feature"], batch),
+        epilogue=gate_epilogue(scope, call, kind, ["weights_feature"], (None,), batch),
     )
+    calls = bind_sums(scope, sums, features)
     units = filters // rank
     times = real_constant(scope, call, "weights_time")
     biases = (
@@ -128,24 +127,24 @@ def _bind_integer_svdf(scope: BindingScope, call: Call) -> list[BoundCall]:
     low, high = quantized_limits(call.operand("state_in"))
     mantissa, exponent = factor(call, "input", "weights_feature", "state_in")
     mantissas, parameters = requantization(np.array([math.ldexp(mantissa, exponent - 31)]))
-    sums = np.zeros((2, padded), np.int32)
-    sums[1] = mantissas
+    starts = np.zeros((2, padded), np.int32)
+    starts[1] = mantissas
     scales = np.repeat(parameters, padded, axis=1)
     features = BoundTemporary(size_bytes=2 * batch * filters)
     weights = scope.constant(call, "weights_feature").reshape(1, filters, 1, size)
-    calls = products(
+    sums = SumsOfProducts.of_rows(
         scope,
         Products.SHORT,
-        (batch, filters, 1, size),
-        given,
-        factors.packed(Products.SHORT, weights, call, width),
-        BoundEpilogue(
-            constants=(BoundConstant.of(sums), BoundConstant.of(scales)), words=(0, low, high, padded)
+        rows=batch,
+        channels=filters,
+        depth=size,
+        given=given,
+        weights=factors.packed(Products.SHORT, weights, call, width),
+        epilogue=BoundEpilogue(
+            constants=(BoundConstant.of(starts), BoundConstant.of(scales)), words=(0, low, high, padded)
         ),
-        rows_table(scope, batch, given.padded),
-        Batches.single(filters),
-        features,
     )
+    calls = bind_sums(scope, sums, features)
     units, output = filters // call.scalar("rank"), call.operand("output")
     biases = scope.constant(call, "bias") if is_given(call, "bias") else np.zeros(units, np.int32)
     times = BoundConstant.of(np.ascontiguousarray(scope.constant(call, "weights_time"), np.int16))
