@@ -1,11 +1,13 @@
 """Remembers the properties and measurements of devices whose drivers start on demand.
 
-There is a small file for each driver (`neurald.runtime.devices.kept_file`). It is written whenever
-an application connects to the driver and finds something new. A file that is damaged, or of another
-version of neurald, counts as absent: the driver is then measured again.
+There is a small file for each driver (`neurald.runtime.devices.kept_file`), and for each choice of
+its device by variables and by the configuration file. It is written whenever an application
+connects to the driver and finds something new. A file that is damaged, or of another version of
+neurald, counts as absent: the driver is then measured again.
 """
 
 import math
+import os
 import sys
 import time
 from pathlib import Path
@@ -23,6 +25,8 @@ from neurald.hal.errors import BadData
 from neurald.hal.model.extension import Extension
 from neurald.hal.model.types import DeviceType, FeatureLevel, OperandType
 from neurald.hal.process.address import Address
+from neurald.hal.process.environment import variables_with
+from neurald.hal.process.files.configuration_file import configuration_path
 from neurald.hal.records import DECODE_ERRORS
 from neurald.runtime.devices import kept_file
 
@@ -32,6 +36,21 @@ _MAX_TEXT: Final = 4096
 #: not wait for that: `neurald devices` tries at once.
 RETRY_S: Final = 600.0
 _FIRST_VENDOR_TYPE: Final = 2 << 16
+#: What the names of variables begin with that decide which device a driver has: those of drivers,
+#: of OpenCL's loaders and implementations, and of vendors. Those of a driver of somebody else begin
+#: with NEURALD_ and its name.
+_DECISIVE: Final = (
+    "NEURALD_CPU_",
+    "NEURALD_OPENCL_",
+    "OCL_",
+    "OPENCL_",
+    "POCL_",
+    "RUSTICL_",
+    "CUDA_",
+    "HIP_",
+    "ROCR_",
+    "LD_LIBRARY_PATH",
+)
 #: A number that a restart of the machine changes.
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
@@ -145,8 +164,26 @@ def store_failure(address: Address, reason: str) -> None:
     )
 
 
+def decisive_prefixes(driver: str) -> tuple[str, ...]:
+    """Returns what the names of variables begin with that decide which device a driver has."""
+    own = "".join(letter if letter.isalnum() else "_" for letter in driver.upper())
+    return *_DECISIVE, f"NEURALD_{own}_"
+
+
 def _file_name(address: Address) -> str:
-    return f"{hex_digest_of(str(address).encode())[:32]}.json"
+    choice = variables_with(*decisive_prefixes(address.short_name)), _configuration()
+    key = f"{address}\0{choice}"
+    return f"{hex_digest_of(key.encode(errors='surrogateescape'))[:32]}.json"
+
+
+def _configuration() -> tuple[str, int, int] | None:
+    """Returns what tells a state of the configuration file, which may set variables of drivers."""
+    path, _ = configuration_path()
+    try:
+        found = os.stat(path)  # noqa: PTH116 - this happens in each listing of devices
+    except (OSError, ValueError):
+        return None
+    return str(path), found.st_mtime_ns, found.st_size
 
 
 def _boot() -> str:

@@ -10,6 +10,7 @@ from neurald.hal.wording import counted
 from neurald.service.diagnosis.finding import Finding, Severity
 from neurald.service.manager.control import manager_status
 from neurald.service.manager.state import DriverState, DriverStatus
+from neurald.service.manager.unheeded_variables import unheeded_variables
 
 
 def examine_manager() -> Iterator[Finding]:
@@ -31,6 +32,14 @@ def examine_manager() -> Iterator[Finding]:
         subject="service manager",
         found=f"process {found.process} supervises {counted(len(found.drivers), 'driver')} in {found.directory}",
     )
+    for sentence in unheeded_variables(found):
+        yield Finding(
+            subject="service manager",
+            found=sentence,
+            severity=Severity.WARNING,
+            advice=f"end it with `kill {found.process}`, so that it starts anew with these variables, or set "
+            "them in the configuration file",
+        )
     for each in found.drivers:
         yield from _driver(each)
 

@@ -57,6 +57,7 @@ def devices(
         else:
             _show(found)
         missing.show()
+        _show_unheeded_variables()
 
 
 def _describe(device: Any, disabled: Mapping[str, str]) -> dict[str, Any]:
@@ -142,6 +143,25 @@ def _show(found: list[dict[str, Any]]) -> None:
             note(f"{device['name']}: extension {extension['name']} with {names}")
         for name, reason in device["disabled_extensions"].items():
             note(f"{device['name']}: extension {name} is disabled: {reason}")
+
+
+def _show_unheeded_variables() -> None:
+    from neurald.hal.errors import Error
+    from neurald.hal.process.activation import MANAGER_SOCKET, is_served
+    from neurald.hal.process.files.runtime_directory import runtime_directory
+    from neurald.service.console.output import note
+
+    if not is_served(runtime_directory() / MANAGER_SOCKET):
+        return
+    from neurald.service.manager.control import manager_status
+    from neurald.service.manager.unheeded_variables import unheeded_variables
+
+    try:
+        sentences = unheeded_variables(manager_status())
+    except Error:  # `neurald status` and `neurald doctor` examine the manager
+        return
+    for sentence in sentences:
+        note(f"{sentence}; `neurald doctor` says how to change that")
 
 
 def _weaknesses(daemon: dict[str, Any] | None) -> Iterator[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from neurald.hal.process import environment
-from neurald.hal.process.environment import environment_variable
+from neurald.hal.process.environment import environment_variable, variables_with
 
 _ROOT = Path(__file__).parents[3]
 _NAME = "NEURALD_POLICY"
@@ -29,6 +29,17 @@ def test_values_are_those_of_the_environment(
     assert environment_variable(_NAME) == "tengine"
     os.environ.pop(_NAME)
     assert environment_variable(_NAME) is None
+
+
+@pytest.mark.parametrize("has_private", [True, False])
+def test_variables_of_a_kind(monkeypatch: pytest.MonkeyPatch, has_private: bool) -> None:
+    if not has_private:
+        monkeypatch.setattr(environment, "_encoded", None)
+    for name in ("QQ_B", "QQ_A", "RR_C", "XQQ_D"):
+        monkeypatch.setenv(name, name.lower())
+    found = variables_with("QQ_", "RR_C")
+    assert list(found.items()) == [("QQ_A", "qq_a"), ("QQ_B", "qq_b"), ("RR_C", "rr_c")]
+    assert variables_with("QQ_C") == {}
 
 
 def test_this_python_needs_no_conversions() -> None:

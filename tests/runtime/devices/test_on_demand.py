@@ -81,6 +81,31 @@ def test_a_command_does_not_wait_long_for_a_driver_that_has_never_run(environmen
     assert len(environment.driver_starts) == 1
 
 
+def test_a_driver_is_measured_for_each_choice_of_its_device(environment: OnDemand) -> None:
+    """What is known of a device says nothing about the one that a variable or a setting chooses."""
+    measured(environment)
+    assert listed(environment, NEURALD_ADDER_DEVICE="1:0") == {"cpu": True, "adder@adder": True}
+    assert len(environment.driver_starts) == 1
+    environment.stop()
+    assert not listed(environment, NEURALD_ADDER_DEVICE="1:0")["adder@adder"]
+    assert not listed(environment, NEURALD_OTHER_DEVICE="1:0")["adder@adder"]
+    assert len(environment.driver_starts) == 1
+    environment.configure(idle_s=20)
+    assert listed(environment)["adder@adder"]
+    assert len(environment.driver_starts) == 2
+
+
+def test_commands_tell_that_the_manager_runs_with_other_variables(environment: OnDemand) -> None:
+    assert listed(environment, NEURALD_ADDER_DEVICE="1:0")["adder@adder"]
+    (manager,) = environment.managers()
+    for command in ("devices", "doctor"):
+        found = environment.command(command)
+        said = f"NEURALD_ADDER_DEVICE is not set here and '1:0' in the service manager (process {manager})"
+        assert said in " ".join((found.stdout + found.stderr).split()), command
+    environment.environment["NEURALD_ADDER_DEVICE"] = "1:0"
+    assert "NEURALD_ADDER_DEVICE" not in environment.command("devices").stderr
+
+
 @pytest.mark.full
 def test_a_driver_that_could_win_nothing_is_not_started(environment: OnDemand) -> None:
     measured(environment)
