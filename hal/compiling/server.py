@@ -373,13 +373,9 @@ def _failure(error: Exception, job: CompileJob) -> Error:
 
 def _limit(job: CompileJob) -> None:
     """Makes the kernel limit what this process uses beyond the time and memory it already has."""
-    pages = [int(text) for text in Path("/proc/self/statm").read_text("ascii").split()]
-    mapped, data = pages[0] * mmap.PAGESIZE, pages[5] * mmap.PAGESIZE
     used_s = math.ceil(time.process_time())
     for kind, value in (
-        (resource.RLIMIT_DATA, data + job.compile_bytes),
-        # Shared memory does not count as data, and the artifact exists twice while it is sent.
-        (resource.RLIMIT_AS, mapped + 2 * job.compile_bytes),
+        *_memory_limits(job.compile_bytes),
         (resource.RLIMIT_FSIZE, job.compile_bytes),
         (resource.RLIMIT_CPU, used_s + job.compile_s),
         (resource.RLIMIT_CORE, 0),
@@ -388,6 +384,23 @@ def _limit(job: CompileJob) -> None:
         resource.setrlimit(
             kind, (value if hard_limit == resource.RLIM_INFINITY else min(value, hard_limit), hard_limit)
         )
+
+
+def _memory_limits(more_bytes: int) -> list[tuple[int, int]]:
+    """Returns the limits with which this process can have so much more memory than it has.
+
+    There are none where it cannot find out what it has.
+    """
+    try:
+        pages = [int(text) for text in Path("/proc/self/statm").read_text("ascii").split()]
+    except OSError:  # as in a changed root directory without /proc
+        return []
+    mapped, data = pages[0] * mmap.PAGESIZE, pages[5] * mmap.PAGESIZE
+    return [
+        (resource.RLIMIT_DATA, data + more_bytes),
+        # Shared memory does not count as data, and the artifact exists twice while it is sent.
+        (resource.RLIMIT_AS, mapped + 2 * more_bytes),
+    ]
 
 
 def _lift_limits() -> None:

@@ -9,7 +9,8 @@ import tempfile
 from pathlib import Path
 
 from neurald.hal.errors import BadState
-from neurald.hal.process.files.runtime_directory import keep_runtime_directory
+from neurald.hal.process.files.runtime_directory import keep_runtime_directory, runtime_directory
+from neurald.hal.process.files.temporary_files import temporary_files
 
 _PREFIX = "neurald-driver-"
 #: How many directories are made before it is given up: others may remove a few of them at once.
@@ -28,7 +29,7 @@ class TemporaryDirectory:
 
     def __init__(self) -> None:
         keep_runtime_directory()
-        shared = Path(tempfile.gettempdir())
+        shared = shared_directory()
         remove_abandoned(shared)
         self.path, self._lock = _make(shared)
         os.environ["TMPDIR"] = tempfile.tempdir = str(self.path)
@@ -37,6 +38,15 @@ class TemporaryDirectory:
         """Removes the directory and its contents."""
         shutil.rmtree(self.path, ignore_errors=True)
         os.close(self._lock)
+
+
+def shared_directory() -> Path:
+    """Returns the directory in which these directories are.
+
+    It is that of temporary files. A container that is read-only may have none, but then it has a
+    runtime directory, or no process could be reached.
+    """
+    return temporary_files() or runtime_directory()
 
 
 def _make(shared: Path) -> tuple[Path, int]:

@@ -11,6 +11,7 @@ from neurald.hal.errors import BadState
 from neurald.hal.process.address import Address
 from neurald.hal.process.environment import environment_variable
 from neurald.hal.process.files.private_directory import make_directory, open_private
+from neurald.hal.process.files.temporary_files import named_temporary_files
 
 #: Names another directory of the machine's service than the usual one.
 MACHINE_VARIABLE = "NEURALD_MACHINE_DIRECTORY"
@@ -37,9 +38,7 @@ def runtime_directory() -> Path:
     base = environment_variable("XDG_RUNTIME_DIR") or ""
     if base.startswith("/"):
         return _below(base)
-    import tempfile  # slow to import
-
-    return Path(tempfile.gettempdir()) / f"neurald-{os.getuid()}"
+    return named_temporary_files() / f"neurald-{os.getuid()}"
 
 
 @lru_cache(maxsize=8)

@@ -8,7 +8,6 @@ import os
 import signal
 import socket
 import ssl
-import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -50,7 +49,7 @@ from neurald.service.inference.server.started_threads import started_threads
 from neurald.service.inference.server.tracing.trace_settings import TraceSettings
 from neurald.service.inference.server.tracing.traces import RequestTraces
 from neurald.service.manager.state import ServiceStatus
-from neurald.service.sandbox.temporary_directory import remove_abandoned
+from neurald.service.sandbox.temporary_directory import remove_abandoned, shared_directory
 
 if TYPE_CHECKING:
     from neurald.service.inference.server.http.http_server import HttpServer
@@ -108,7 +107,7 @@ class FrontEnd:
             collector = GarbageCollector()
             cleanup.enter_context(collector.full_collections_on_demand())
             # Workers are killed, and leave their temporary files.
-            cleanup.callback(remove_abandoned, Path(tempfile.gettempdir()))
+            cleanup.callback(remove_abandoned, shared_directory())
             repository = Repository([Path(each) for each in settings.repositories])
             cleanup.callback(repository.close)
             workers = WorkerPool(settings.workers)

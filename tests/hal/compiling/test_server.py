@@ -1,9 +1,11 @@
 """The process that forks the compiling processes, and what its children send."""
 
+import resource
 import select
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from support.process.descriptors import no_descriptors
@@ -50,6 +52,17 @@ def test_a_job_that_cannot_be_started_is_reported(name: str) -> None:
     )
     assert "Too many open files" in ran.stdout, ran.stderr
     assert ran.stdout.endswith("no child is left\n"), ran.stderr
+
+
+def test_memory_is_limited_where_its_size_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = dict(server._memory_limits(1 << 20))
+    assert limits[resource.RLIMIT_AS] > limits[resource.RLIMIT_DATA] > 1 << 20
+
+    def missing(path: Path, encoding: str) -> str:
+        raise FileNotFoundError(2, "No such file or directory", str(path))
+
+    monkeypatch.setattr(Path, "read_text", missing)
+    assert server._memory_limits(1 << 20) == []
 
 
 def test_a_result_that_finds_no_descriptor_is_not_taken_for_a_wrong_packet() -> None:

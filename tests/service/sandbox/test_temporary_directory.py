@@ -10,7 +10,11 @@ import pytest
 
 from neurald.hal.errors import BadState
 from neurald.hal.process.files import runtime_directory
-from neurald.service.sandbox.temporary_directory import TemporaryDirectory, remove_abandoned
+from neurald.service.sandbox.temporary_directory import (
+    TemporaryDirectory,
+    remove_abandoned,
+    shared_directory,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -29,6 +33,21 @@ def test_directories_of_processes_that_have_ended_are_removed(tmp_path: Path) ->
     assert directory.path.is_dir()
     directory.remove()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_read_only_container_has_the_runtime_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nowhere() -> str:
+        raise FileNotFoundError(2, "No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "gettempdir", nowhere)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    (tmp_path / "neurald").mkdir(mode=0o700)
+    directory = TemporaryDirectory()
+    assert directory.path.parent == shared_directory() == tmp_path / "neurald"
+    directory.remove()
+    assert not list((tmp_path / "neurald").iterdir())
 
 
 def test_a_file_system_without_locks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
