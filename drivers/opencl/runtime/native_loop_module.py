@@ -19,7 +19,23 @@ WRITTEN_ALIGNMENT: Final = _COPIED_BYTES
 
 
 def loop_module(addresses: dict[str, int]) -> ir.Module:
-    """Builds the loop as LLVM IR; `flush_every` and the commands are those of `CommandList`.
+    """Builds all functions as LLVM IR.
+
+    Args:
+        addresses: the addresses of OpenCL's functions, by name.
+    """
+    module = ir.Module(name="neurald_opencl")
+    _add_run(module, addresses)
+    copy = _add_copy(module)
+    write = _add_copy(module, copy)
+    for to_device in (True, False):
+        _add_pieces(module, addresses, write if to_device else copy, to_device=to_device)
+    _add_arguments(module, addresses["clSetKernelArg"])
+    return module
+
+
+def _add_run(module: ir.Module, addresses: dict[str, int]) -> None:
+    """Adds the function `run`; `flush_every` and the commands are those of `CommandList`.
 
     for i in range(count):
         code = enqueue(queue, commands[i]) if commands[i].second else SUCCESS       # by its kind
@@ -34,7 +50,6 @@ def loop_module(addresses: dict[str, int]) -> ir.Module:
     zero, null = i32(0), pointer(None)
     sizes_null, blocking = size.as_pointer()(None), i32(0)
 
-    module = ir.Module(name="neurald_opencl")
     arguments = [pointer, i64, command.as_pointer(), i64, i64, i32.as_pointer()]
     function = ir.Function(module, ir.FunctionType(i64, arguments), name="run")
     queue, count, commands, flush_every, finish, code = function.args
@@ -136,12 +151,6 @@ def loop_module(addresses: dict[str, int]) -> ir.Module:
         result.add_incoming(value, block)
     builder.store(result, code)
     builder.ret(count)
-    copy = _add_copy(module)
-    write = _add_copy(module, copy)
-    for to_device in (True, False):
-        _add_pieces(module, addresses, write if to_device else copy, to_device=to_device)
-    _add_arguments(module, addresses["clSetKernelArg"])
-    return module
 
 
 def _add_arguments(module: ir.Module, set_argument: int) -> None:
