@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from neurald.drivers.cpu.loading import ArtifactLoader
 from neurald.drivers.cpu.target.target import Target
-from neurald.hal.device import Device, ExecuteOptions, InputShapes, PrepareOptions
+from neurald.hal.device import Device, ExecuteOptions, PrepareOptions
 from neurald.hal.model.model import Model
 from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import Cancellation
@@ -119,7 +119,10 @@ class RequestedPreparation:
         What prepares it for them is imported by the first one, since it takes longer than all else.
         """
         from neurald.drivers.compiler.frontend.variants.open_variants import OpenVariants
-        from neurald.drivers.compiler.frontend.variants.shape_specialization import SpecializingModel
+        from neurald.drivers.compiler.frontend.variants.shape_specialization import (
+            FirstTierVariants,
+            SpecializingModel,
+        )
         from neurald.hal.compiling.separate_compiler import SeparateCompiler
 
         options = self._options
@@ -144,8 +147,7 @@ class RequestedPreparation:
             return None if find is None else find(model, shapes)
 
         specialize = prepare
-        first_tier: Bind | None = None
-        leave: Callable[[Sequence[InputShapes]], None] | None = None
+        first_tier: FirstTierVariants | None = None
         # A daemon's processes have a low priority already.
         if options.compiler is None or isinstance(options.compiler, SeparateCompiler):
             background = cache(partial(self._background, model))
@@ -160,9 +162,12 @@ class RequestedPreparation:
             specialize = specialize_later
         if isinstance(options.compiler, SeparateCompiler) and not options.compiler.is_awaited:
             # What replaces a first tier has one itself for shapes that are new.
-            first_tier = self._late_binder() if earlier is None else self._binder(earlier)
-            if options.variants is not None:
-                leave = partial(options.compiler.leave, variants=options.variants)
+            variants = options.variants
+            first_tier = FirstTierVariants(
+                bind=self._late_binder() if earlier is None else self._binder(earlier),
+                kept=None if variants is None else kept,
+                leave=None if variants is None else partial(options.compiler.leave, variants=variants),
+            )
         open_models = OpenVariants(
             model=model,
             compile_open=compile_open,
@@ -177,8 +182,6 @@ class RequestedPreparation:
             open_models=open_models,
             specialize=specialize,
             first_tier=first_tier,
-            kept=None if options.variants is None else kept,
-            leave=leave,
         )
 
     def _binder(self, earlier: object) -> "Bind":

@@ -4,7 +4,9 @@ import logging
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
+
+from msgspec import Struct
 
 from neurald.drivers.compiler.frontend.variants.kept_variants import (
     MAX_OPEN,
@@ -52,6 +54,25 @@ _LOG = logging.getLogger(__name__)
 #: Number of times that a model is compiled for any lengths. Each covers a range of them.
 _MAX_OPEN_MODELS = 4
 
+#: Prepares a model for input shapes, by operand, within the limits of an execution. Raises BadData
+#: if the model does not support the shapes.
+PrepareVariant: TypeAlias = Callable[[Model, Mapping[int, Shape], ExecuteOptions], PreparedWithOperands]
+
+
+class FirstTierVariants(Struct, frozen=True, kw_only=True):
+    """What runs new shapes at once, while the model is compiled for them in the background.
+
+    Attributes:
+        bind: prepares the model at once.
+        kept: returns the model for input shapes from the cache; None if there is no cache.
+        leave: called when the process exits, with the sets of input shapes that were not compiled
+            yet. It must not refer to the prepared model. None to leave nothing.
+    """
+
+    bind: PrepareVariant
+    kept: Callable[[Model, Mapping[int, Shape]], PreparedWithOperands | None] | None = None
+    leave: "Leave | None" = None
+
 
 class SpecializingModel(InProcessModel):
     """Implements `PreparedModel` with one prepared model per set of input shapes.
@@ -61,39 +82,29 @@ class SpecializingModel(InProcessModel):
 
     Args:
         model: the model, with unspecified dimensions.
-        prepare: prepares the model for input shapes, by operand, within the limits of an execution.
-            It raises BadData if the model does not support the shapes.
+        prepare: prepares the model for the shapes of an execution.
         owner: the device that owns the model.
         tolerant: see `PreparedModel.tolerates_changing_inputs`.
         open_models: compiles the model for any lengths; None if the device cannot.
         specialize: like `prepare`, called in the background for shapes that are frequent, if the
             code for any lengths covers them; None if the device cannot compile in the background.
-        first_tier: like `prepare`, at once; the model is then compiled in the background. None if
-            executions wait for compiled code.
-        kept: returns the model for input shapes from the cache; None if there is none.
-        leave: called when the process exits, with the sets of input shapes that were not compiled
-            yet. It must not refer to the prepared model.
+        first_tier: what runs shapes until the model is compiled for them; None if executions wait
+            for compiled code.
     """
 
     def __init__(
         self,
         model: Model,
-        prepare: Callable[[Model, Mapping[int, Shape], ExecuteOptions], PreparedWithOperands],
+        prepare: PrepareVariant,
         *,
         owner: object,
         tolerant: bool,
         open_models: "OpenModels | None" = None,
-        specialize: Callable[[Model, Mapping[int, Shape], ExecuteOptions], PreparedWithOperands]
-        | None = None,
-        first_tier: Callable[[Model, Mapping[int, Shape], ExecuteOptions], PreparedWithOperands]
-        | None = None,
-        kept: Callable[[Model, Mapping[int, Shape]], PreparedWithOperands | None] | None = None,
-        leave: "Leave | None" = None,
+        specialize: PrepareVariant | None = None,
+        first_tier: FirstTierVariants | None = None,
     ) -> None:
-        self._leave = leave
         self._unfinished: UnfinishedVariants | None = None
         self._first_tier = first_tier
-        self._kept = kept
         self.owner = owner
         self._model = model
         self._prepare = prepare
@@ -308,36 +319,38 @@ class SpecializingModel(InProcessModel):
         self, shapes: tuple[Shape | None, ...], options: ExecuteOptions
     ) -> "tuple[PreparedWithOperands | OpenVariant, VariantUses | None]":
         """Returns a new variant, and what counts its uses if a faster one may follow."""
-        known = known_shapes(self._model, shapes)
+        known, first_tier = known_shapes(self._model, shapes), self._first_tier
         try:
-            if self._first_tier is None:
+            if first_tier is None:
                 return self._compiled(shapes, known, options)
             # Looking into the cache takes longer than a small model runs. Code for frequent shapes
             # is looked up there later.
             opened = self._opened_for(shapes)
-            kept = None if opened is not None or self._kept is None else self._kept(self._model, known)
-            if kept is not None:
-                return kept, None
+            if opened is None and first_tier.kept is not None:
+                kept = first_tier.kept(self._model, known)
+                if kept is not None:
+                    return kept, None
             opened = opened or self._kept_open_for(shapes, known)
             if opened is not None:
                 return opened, self._uses_of_open(shapes)
-            variant = self._first_tier(self._model, known, options)
-            self._note_unfinished(shapes, known)
+            variant = first_tier.bind(self._model, known, options)
+            if first_tier.leave is not None:
+                self._note_unfinished(shapes, known, first_tier.leave)
         except BadData as error:
             raise OpFailed(f"inputs of shapes {[list(s or ()) for s in shapes]}: {error}") from None
         compile_later = weakref.WeakMethod(self._compile_later)
         return variant, VariantUses(improving(compile_later, shapes), self._compile_later(shapes))
 
-    def _note_unfinished(self, shapes: tuple[Shape | None, ...], known: Mapping[int, Shape]) -> None:
+    def _note_unfinished(
+        self, shapes: tuple[Shape | None, ...], known: Mapping[int, Shape], leave: "Leave"
+    ) -> None:
         """Notes that a variant is not compiled yet."""
-        if self._leave is None:
-            return
         from neurald.drivers.compiler.frontend.variants.unfinished_variants import UnfinishedVariants
 
         with self._lock:
             if self._unfinished is None:
                 size_bytes = sum(pool.size for pool in self._model.pools)
-                self._unfinished = UnfinishedVariants(self._leave, size_bytes)
+                self._unfinished = UnfinishedVariants(leave, size_bytes)
             self._unfinished.add(shapes, known)
 
     def give_away(self, shapes: Mapping[int, Shape]) -> PreparedWithOperands | None:
@@ -479,7 +492,7 @@ class SpecializingModel(InProcessModel):
 def _specialized(
     prepared: "weakref.ref[SpecializingModel]",
     model: Model,
-    specialize: Callable[[Model, Mapping[int, Shape], ExecuteOptions], PreparedWithOperands],
+    specialize: PrepareVariant,
     shapes: tuple[Shape | None, ...],
     cancellation: Cancellation,
 ) -> None:

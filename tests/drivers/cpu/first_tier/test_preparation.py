@@ -240,9 +240,9 @@ def test_what_is_compiled_in_the_background_takes_over_what_was_bound() -> None:
     assert prepared._first_tier is not None
     known = {model.main.inputs[0]: (3, 5)}
     # It holds what it was given until that is compiled.
-    assert prepared._first_tier(model, known, ExecuteOptions()) is bound
+    assert prepared._first_tier.bind(model, known, ExecuteOptions()) is bound
     assert not first._variants
-    assert prepared._first_tier(model, known, ExecuteOptions()) is not bound
+    assert prepared._first_tier.bind(model, known, ExecuteOptions()) is not bound
 
 
 def test_what_is_compiled_in_the_background_does_not_keep_the_first_tier() -> None:
@@ -256,7 +256,7 @@ def test_what_is_compiled_in_the_background_does_not_keep_the_first_tier() -> No
     other = weakref.ref(first._variants.get(((4, 5),))[0])
     prepared = in_background(model, device, first)
     assert prepared._first_tier is not None
-    prepared._first_tier(model, {model.main.inputs[0]: (3, 5)}, ExecuteOptions())
+    prepared._first_tier.bind(model, {model.main.inputs[0]: (3, 5)}, ExecuteOptions())
     del first
 
     def is_freed() -> bool:

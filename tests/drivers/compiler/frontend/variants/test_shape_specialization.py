@@ -17,7 +17,10 @@ import neurald as nd
 from neurald.drivers.compiler.frontend.variants import variant_uses
 from neurald.drivers.compiler.frontend.variants.kept_variants import MAX_OPEN, OpenVariant
 from neurald.drivers.compiler.frontend.variants.open_dimensions import with_shapes
-from neurald.drivers.compiler.frontend.variants.shape_specialization import SpecializingModel
+from neurald.drivers.compiler.frontend.variants.shape_specialization import (
+    FirstTierVariants,
+    SpecializingModel,
+)
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.hal.compiling import leaving
 from neurald.hal.device import ExecuteOptions, PrepareOptions
@@ -80,7 +83,9 @@ def test_the_first_tier_runs_until_the_model_is_compiled() -> None:
         assert may_compile.wait(60)
         return compiler(model, shapes, limits)
 
-    prepared = SpecializingModel(open_model(), compile_later, owner=None, tolerant=False, first_tier=first)
+    prepared = SpecializingModel(
+        open_model(), compile_later, owner=None, tolerant=False, first_tier=FirstTierVariants(bind=first)
+    )
     for rows in (2, 5, 2, 5):
         executed(prepared, rows)
     (index,) = open_model().main.inputs
@@ -106,7 +111,9 @@ def test_the_first_tier_stays_where_the_model_is_not_compiled() -> None:
         failed.set()
         raise BadData("there is no code")
 
-    prepared = SpecializingModel(open_model(), fail, owner=None, tolerant=False, first_tier=first)
+    prepared = SpecializingModel(
+        open_model(), fail, owner=None, tolerant=False, first_tier=FirstTierVariants(bind=first)
+    )
     executed(prepared, 2)
     assert failed.wait(60)
     executed(prepared, 2)
@@ -132,7 +139,11 @@ def test_shapes_that_are_not_compiled_yet_are_left_at_the_exit(monkeypatch: pyte
             time.sleep(0.01)
 
     prepared = SpecializingModel(
-        open_model(), compile_later, owner=None, tolerant=False, first_tier=Compiler(), leave=left.append
+        open_model(),
+        compile_later,
+        owner=None,
+        tolerant=False,
+        first_tier=FirstTierVariants(bind=Compiler(), leave=left.append),
     )
     for rows in range(2, 8):
         executed(prepared, rows)
@@ -163,7 +174,11 @@ def test_a_model_that_is_freed_before_it_is_compiled_keeps_little(
         raise OpFailed("this cannot be compiled now")
 
     prepared = SpecializingModel(
-        open_model(), fail, owner=None, tolerant=False, first_tier=Compiler(), leave=lambda shapes: None
+        open_model(),
+        fail,
+        owner=None,
+        tolerant=False,
+        first_tier=FirstTierVariants(bind=Compiler(), leave=lambda shapes: None),
     )
     executed(prepared, 2)
     assert len(actions) == 1
