@@ -8,6 +8,7 @@ from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.statements import Statements
+from neurald.drivers.cpu.codegen.vector_lanes import VectorLanes
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.int64_narrowing import narrow_int64
 from neurald.drivers.cpu.emit.vector import Vector
@@ -86,8 +87,9 @@ class Epilogue:
             mask: name or literal of a <lanes x i1>, true for elements that exist; None if all do.
                 Other lanes read and write nothing.
         """
+        v = Vector(self._code, self._target, lanes)
         if self._is_wide:
-            total = Vector(self._code, self._target, lanes).cast("sext", "i32", total, "i64")
+            total = v.cast("sext", "i32", total, "i64")
         names: dict[Expression, str] = dict(zip(self._axes, axes, strict=True))
         names.update(dict.fromkeys(self._sums, total))
         statements = Statements(
@@ -95,10 +97,7 @@ class Epilogue:
             self._target,
             self._pointers,
             names,
-            lanes=lanes,
-            along=self._axes[-1],
-            mask=mask,
-            varying=self._varying if lanes > 1 else None,
+            lanes=VectorLanes.across(v, self._axes[-1], mask, self._varying),
         )
         finish(statements, self._kernel, self._pointers[self._kernel.output], self._place)
 

@@ -24,6 +24,7 @@ from neurald.drivers.cpu.codegen.epilogue import (
     pointer_names,
 )
 from neurald.drivers.cpu.codegen.statements import Statements
+from neurald.drivers.cpu.codegen.vector_lanes import VectorLanes
 from neurald.drivers.cpu.emit.block_moves import MIN_BLOCK_BYTES, copy_block, fill_block, has_block_moves
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.int64_narrowing import narrow_int64
@@ -301,8 +302,7 @@ class _Loops:
             self._target,
             self._pointers,
             names,
-            lanes=lanes,
-            along=along,
+            lanes=VectorLanes.across(Vector(self._code, self._target, lanes), along),
             is_streaming=self._prefetches,
             row=row,
         )

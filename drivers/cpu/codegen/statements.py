@@ -85,11 +85,8 @@ class Statements:
         pointers: names of the values' memory.
         names: names of axes (i64); for the lanes' axis, that of the first lane. Also the name of
             `AccumulatorRef`, a vector.
-        lanes: number of elements computed together.
-        along: the axis of the lanes, if there are several.
-        mask: i1 per lane, true if the element exists; None if all do. Other lanes read and write
-            nothing.
-        varying: cache of which expressions differ between lanes; can be shared for the same axis.
+        lanes: the elements that are computed together; None for one. Those that the mask excludes
+            are neither read nor written.
         is_streaming: True if consecutive elements along the axis are computed next, and prefetched.
         row: constants of the lanes' axis if the name of the first lane's index is a number.
 
@@ -104,10 +101,7 @@ class Statements:
         pointers: Mapping[Value, str],
         names: Mapping[Expression, str],
         *,
-        lanes: int = 1,
-        along: Axis | None = None,
-        mask: str | None = None,
-        varying: dict[Expression, bool] | None = None,
+        lanes: VectorLanes | None = None,
         is_streaming: bool = False,
         row: LaneConstants | None = None,
     ) -> None:
@@ -118,12 +112,9 @@ class Statements:
         self._is_streaming = is_streaming
         self._row = row
         self._nesting = BoundedRecursion[str](self._parts)
-        vector = Vector(code, target, lanes)
-        self._scope = scope = Scope(
-            lanes=VectorLanes(vector, along if lanes > 1 else None, mask, {} if varying is None else varying)
-        )
+        self._scope = scope = Scope(lanes=VectorLanes(self._single) if lanes is None else lanes)
         for expression, name in names.items():
-            if isinstance(expression, AccumulatorRef) and lanes > 1:
+            if isinstance(expression, AccumulatorRef) and scope.lanes.v.lanes > 1:
                 scope.lanes.known[expression] = name
             else:
                 scope.names[expression] = name

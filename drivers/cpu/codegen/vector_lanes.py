@@ -24,6 +24,24 @@ class VectorLanes(Struct, eq=False):
     varying: dict[Expression, bool] = field(default_factory=dict)
     known: dict[Expression, str] = field(default_factory=dict)
 
+    @classmethod
+    def across(
+        cls,
+        v: Vector,
+        along: Axis,
+        mask: str | None = None,
+        varying: dict[Expression, bool] | None = None,
+    ) -> "VectorLanes":
+        """Returns the lanes of elements along an axis, which may be a single element.
+
+        Args:
+            v, along, mask: see the attributes.
+            varying: what other lanes of the same axis have found; None for nothing.
+        """
+        if v.lanes == 1:
+            return cls(v, mask=mask)
+        return cls(v, along, mask, {} if varying is None else varying)
+
     def varies(self, expression: Expression) -> bool:
         """Returns True if an expression differs between lanes."""
         if self.along is None:

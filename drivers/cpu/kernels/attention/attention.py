@@ -17,6 +17,7 @@ from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.epilogue import Epilogue, parameter_names, pointer_names
 from neurald.drivers.cpu.codegen.statements import Statements
+from neurald.drivers.cpu.codegen.vector_lanes import VectorLanes
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.kernels.attention.plan import (
@@ -215,9 +216,7 @@ class _Writer:
                 self._target,
                 self._pointers,
                 {**names, **dict.fromkeys(sums, found)},
-                lanes=lanes,
-                along=n,
-                varying=self._varying if lanes > 1 else None,
+                lanes=VectorLanes.across(Vector(code, self._target, lanes), n, varying=self._varying),
             )
             statements.store(self._scores, plan.local * plan.pitch + n, plan.node.score)
 

@@ -8,6 +8,7 @@ from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.traversal import rewrite, walk
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.codegen.statements import Statements
+from neurald.drivers.cpu.codegen.vector_lanes import VectorLanes
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.target.target import Target
@@ -62,8 +63,9 @@ def initial_sums(
         pointers: names of the values' memory.
         mask: a <lanes x i1>, true for channels that exist; None if all do.
     """
+    v = Vector(code, target, lanes)
     if bias is None:
-        return Vector(code, target, lanes).number("float", 0)
+        return v.number("float", 0)
     along = kernel.axes[-1]
     names: dict[Expression, str] = {along: channel}
-    return Statements(code, target, pointers, names, lanes=lanes, along=along, mask=mask).value(bias)
+    return Statements(code, target, pointers, names, lanes=VectorLanes.across(v, along, mask)).value(bias)

@@ -18,6 +18,7 @@ from neurald.drivers.compiler.ir.traversal import substitute
 from neurald.drivers.compiler.passes.axis_rewriting import simplify_axes
 from neurald.drivers.cpu.codegen.epilogue import arguments_of, finish, parameter_names, pointer_names
 from neurald.drivers.cpu.codegen.statements import Statements
+from neurald.drivers.cpu.codegen.vector_lanes import VectorLanes
 from neurald.drivers.cpu.emit.column_sums import MAX_ROWS, SIGN, ColumnSum, column_sum_of
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.int64_narrowing import narrow_int64
@@ -180,5 +181,6 @@ class _ByteColumns:
         found = accumulator(self._fold.type)
         kernel = replace(self._kernel, body=substitute(self._kernel.body, {self._fold: found}))
         names = {**outer, found: result, self._along: str(start)}
-        statements = Statements(code, self._target, self._pointers, names, lanes=lanes, along=self._along)
+        lane_axis = VectorLanes.across(v, self._along)
+        statements = Statements(code, self._target, self._pointers, names, lanes=lane_axis)
         finish(statements, kernel, self._pointers[kernel.output], kernel.stored_at)

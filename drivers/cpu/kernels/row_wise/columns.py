@@ -29,6 +29,7 @@ from neurald.drivers.compiler.ir.traversal import substitute, walk
 from neurald.drivers.compiler.passes.axis_rewriting import simplify_axes
 from neurald.drivers.cpu.codegen.epilogue import arguments_of, finish, parameter_names, pointer_names
 from neurald.drivers.cpu.codegen.statements import Statements
+from neurald.drivers.cpu.codegen.vector_lanes import VectorLanes
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.int64_narrowing import narrow_int64
 from neurald.drivers.cpu.emit.math.rounding import float_to_half, half_to_float
@@ -289,7 +290,5 @@ class _Columns:
             self._target,
             self._pointers,
             names,
-            lanes=self._v.lanes,
-            along=self._along,
-            varying=self._varying,
+            lanes=VectorLanes.across(self._v, self._along, varying=self._varying),
         )

@@ -32,6 +32,7 @@ from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.passes.axis_rewriting import simplify_axes
 from neurald.drivers.cpu.codegen.epilogue import arguments_of, finish, parameter_names, pointer_names
 from neurald.drivers.cpu.codegen.statements import Statements
+from neurald.drivers.cpu.codegen.vector_lanes import VectorLanes
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.int64_narrowing import narrow_int64
 from neurald.drivers.cpu.emit.op_table import computed
@@ -420,10 +421,12 @@ class RowWriter:
             self._target,
             self._pointers,
             {**names, along: begin},
-            lanes=lanes,
-            along=along,
-            # The last vector of a row of open length does not overlap the one before.
-            mask=is_new if self._is_open else None,
+            lanes=VectorLanes.across(
+                Vector(self._code, self._target, lanes),
+                along,
+                # The last vector of a row of open length does not overlap the one before.
+                is_new if self._is_open else None,
+            ),
         )
 
     def _reduced(self, reduction: Reduce, names: Mapping[Expression, str]) -> str:

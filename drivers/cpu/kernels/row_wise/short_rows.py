@@ -17,6 +17,7 @@ from neurald.drivers.compiler.ir.offsets import offset_of, stride_along
 from neurald.drivers.compiler.ir.traversal import substitute
 from neurald.drivers.cpu.codegen.epilogue import arguments_of, finish, parameter_names, pointer_names
 from neurald.drivers.cpu.codegen.statements import Statements
+from neurald.drivers.cpu.codegen.vector_lanes import VectorLanes
 from neurald.drivers.cpu.emit.instructions import Instructions
 from neurald.drivers.cpu.emit.op_table import computed
 from neurald.drivers.cpu.emit.reductions import combine, identity_text, is_number
@@ -79,7 +80,9 @@ def routine(kernel: Kernel, reductions: Sequence[Reduce], target: Target, *, ste
         begin = Vector(code, target, 1).call(
             "llvm.smin", "i64", multiple(code, unit, step), str(count - step)
         )
-        statements = Statements(code, target, pointers, {both: begin}, lanes=lanes, along=both, mask=mask)
+        statements = Statements(
+            code, target, pointers, {both: begin}, lanes=VectorLanes.across(v, both, mask)
+        )
         for each, element in zip(found, elements, strict=True):
             assert isinstance(each, Reduce)  # noqa: S101 - substitution keeps it
             combined = _of_rows if is_whole else _of_first_lanes
