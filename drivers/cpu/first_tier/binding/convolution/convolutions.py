@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
+from msgspec import Struct
 
 from neurald.drivers.cpu.first_tier.binding.convolution import factors
 from neurald.drivers.cpu.first_tier.binding.convolution.factors import (
@@ -62,6 +63,20 @@ def bind_transposed_convolution(scope: BindingScope, call: Call) -> list[BoundCa
     return transposed(scope, call, scope.constant(call, "filter"), window.stride, before, shape)
 
 
+class _Phase(Struct, frozen=True, kw_only=True):
+    """A convolution that computes some positions of a transposed convolution's output.
+
+    Attributes:
+        weights: those of its taps, of shape (channels, taps along each axis, depth).
+        axes: the window along each axis of the input.
+        counts: the number of positions along each axis.
+    """
+
+    weights: Array
+    axes: tuple[WindowAxis, ...]
+    counts: tuple[int, ...]
+
+
 def transposed(
     scope: BindingScope,
     call: Call,
@@ -94,51 +109,33 @@ def transposed(
         repeats=math.prod(shape[1:-1]),
         asymmetric=True,
     )
-    calls, output = list(given.calls), call.index("output")
+    calls, itemsize = list(given.calls), call.operand("output").type.dtype.itemsize
     given = FirstFactor(calls=(), argument=given.argument, padded=given.padded, rows=given.rows)
-    itemsize, steps = call.operand("output").type.dtype.itemsize, strides_of(shape)
-    for phase in np.ndindex(*strides):
-        taken, axes, counts, has_weights = [], [], [], True
-        for axis, first in enumerate(phase):
-            stride, cut = strides[axis], before[axis]
-            # An output at o is reached from (o + cut - tap) / stride.
-            taps = range((first + cut) % stride, filter_.shape[1 + axis], stride)
-            count = len(range(first, shape[1 + axis], stride))
-            if taps:
-                head = (first + cut - taps[-1]) // stride
-            else:
-                # One tap, whose places are all before the image, where zeros are read.
-                taps, head, has_weights = range(1), -count, False
-            taken.append(taps)
-            counts.append(count)
-            axes.append(WindowAxis(image[axis], count, len(taps), 1, 1, -head))
-        if not math.prod(counts):
+    for first in np.ndindex(*strides):
+        phase = _phase(filter_, image, first, strides, before, shape)
+        if not math.prod(phase.counts):
             continue
-        # From the last tap to the first.
-        part = filter_[:, *(slice(taps.start, taps.stop, taps.step) for taps in taken)]
-        part = np.flip(part, tuple(range(1, part.ndim - 1))) if has_weights else np.zeros_like(part)
-        positions = batches * math.prod(counts)
+        positions, taps = batches * math.prod(phase.counts), math.prod(phase.weights.shape[1:-1])
         width = width_of(scope, positions, channels)
-        taps_here = math.prod(map(len, taken))
         result = BoundTemporary(size_bytes=itemsize * positions * channels)
         sums = SumsOfProducts(
             kind=kind,
             positions=positions,
             channels=channels,
-            taps=taps_here,
+            taps=taps,
             depth=depth,
             given=given,
-            weights=factors.packed(kind, part.reshape(1, channels, taps_here, depth), call, width),
-            epilogue=epilogue_of(scope, call, kind, part, width),
-            table=window_table(scope, batches, tuple(axes), given.padded),
+            weights=factors.packed(kind, phase.weights.reshape(1, channels, taps, depth), call, width),
+            epilogue=epilogue_of(scope, call, kind, phase.weights, width),
+            table=window_table(scope, batches, phase.axes, given.padded),
             batches=Batches.single(channels),
         )
         calls += bind_sums(scope, sums, result)
-        lengths = (batches, *counts, channels)
+        lengths, steps = (batches, *phase.counts, channels), strides_of(shape)
         calls.append(
             moving_call(
                 StridedMove(
-                    output=output,
+                    output=call.index("output"),
                     given=result,
                     itemsize=itemsize,
                     shape=lengths,
@@ -148,11 +145,46 @@ def transposed(
                         1,
                     ),
                     strides=strides_of(lengths),
-                    output_start=sum(number * step for number, step in zip(phase, steps[1:-1], strict=True)),
+                    output_start=sum(number * step for number, step in zip(first, steps[1:-1], strict=True)),
                 )
             )
         )
     return calls
+
+
+def _phase(
+    filter_: Array,
+    image: Sequence[int],
+    first: Sequence[int],
+    strides: Sequence[int],
+    before: Sequence[int],
+    shape: Shape,
+) -> _Phase:
+    """Returns the convolution whose results are every `strides`-th position of an output.
+
+    Args:
+        filter_, strides, before, shape: see `transposed`.
+        image: the lengths of the input's axes.
+        first: the first of these positions.
+    """
+    taken, axes, counts, has_weights = [], [], [], True
+    for axis, start in enumerate(first):
+        stride, cut = strides[axis], before[axis]
+        # An output at o is reached from (o + cut - tap) / stride.
+        taps = range((start + cut) % stride, filter_.shape[1 + axis], stride)
+        count = len(range(start, shape[1 + axis], stride))
+        if taps:
+            head = (start + cut - taps[-1]) // stride
+        else:
+            # One tap, whose places are all before the image, where zeros are read.
+            taps, head, has_weights = range(1), -count, False
+        taken.append(slice(taps.start, taps.stop, taps.step))
+        counts.append(count)
+        axes.append(WindowAxis(image[axis], count, len(taps), 1, 1, -head))
+    weights = filter_[:, *taken]
+    # From the last tap to the first.
+    weights = np.flip(weights, tuple(range(1, weights.ndim - 1))) if has_weights else np.zeros_like(weights)
+    return _Phase(weights=weights, axes=tuple(axes), counts=tuple(counts))
 
 
 def bind_depthwise(scope: BindingScope, call: Call) -> list[BoundCall]:
