@@ -6,7 +6,7 @@ from numbers import Integral
 from msgspec import Struct
 
 from neurald.hal.api_arguments import shown
-from neurald.hal.errors import BadData, MissedDeadlinePersistent
+from neurald.hal.errors import BadData, MissedDeadlinePersistent, MissedDeadlineTransient
 from neurald.hal.model.extension_attribute import AttributeValue
 from neurald.hal.model.types import Dimensions, OperandType, byte_size
 from neurald.hal.records import replace
@@ -28,6 +28,18 @@ REFERENCE = "reference"
 #: are part of each execution.
 COPY_IN = "copy to the device"
 COPY_OUT = "copy from the device"
+
+
+def loop_timed_out(loop: str) -> MissedDeadlineTransient:
+    """Returns the error of a loop that ran longer than its timeout.
+
+    Args:
+        loop: the name of the operation.
+    """
+    return MissedDeadlineTransient(
+        f"{loop} ran longer than its loop timeout; the default is {DEFAULT_LOOP_TIMEOUT_S:g} s, and "
+        f"Execution.set_loop_timeout takes up to {MAX_LOOP_TIMEOUT_S:g} s"
+    )
 
 
 class ExecuteOptions(Struct, frozen=True, kw_only=True):

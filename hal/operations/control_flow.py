@@ -8,7 +8,8 @@ loop; the rest are constant.
 import time
 from collections.abc import Sequence
 
-from neurald.hal.errors import BadData, MissedDeadlineTransient
+from neurald.hal.device.execution import loop_timed_out
+from neurald.hal.errors import BadData
 from neurald.hal.model.graph import Operand, Subgraph
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FeatureLevel, OperandType
@@ -128,7 +129,7 @@ def _while(call: Call) -> tuple[Array, ...]:
     deadline_s = runner.loop_deadline_s()
     while _truth(runner.run(condition, values)[0], "the output of the condition graph"):
         if time.monotonic() >= deadline_s:
-            raise MissedDeadlineTransient("WHILE ran longer than its loop timeout")
+            raise loop_timed_out("WHILE")
         results = runner.run(body, values)
         values[: len(results)] = results
     return tuple(values[: len(_outputs(call))])

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from neurald.hal.errors import MissedDeadlineTransient, OpFailed
+from neurald.hal.device.execution import loop_timed_out
+from neurald.hal.errors import OpFailed
 from neurald.hal.model.elements import stored_array
 from neurald.hal.model.types import OperandType
 from neurald.runtime.execution.program.temporaries import Temporaries, ValueStorage
@@ -70,7 +71,7 @@ class Loops:
             self._leave(step)
             return step.end_position
         if time.monotonic() >= loop.deadline_s:
-            raise MissedDeadlineTransient(f"{step} ran longer than its loop timeout")
+            raise loop_timed_out(str(step))
         loop.is_after_body = True
         return step.body_position
 

@@ -37,7 +37,8 @@ from neurald.drivers.cpu.target.routine import ALIGNMENT, ARRAY_ALIGNMENT
 from neurald.drivers.cpu.target.step_sizes import StepSizes
 from neurald.drivers.cpu.target.target import TARGETS
 from neurald.hal.device import KernelTime
-from neurald.hal.errors import MissedDeadlineTransient, OpFailed
+from neurald.hal.device.execution import loop_timed_out
+from neurald.hal.errors import OpFailed
 from neurald.hal.lazy_numpy import np
 from neurald.hal.records import replace
 from neurald.hal.sync.cancellation import NEVER_CANCELLED, Cancellation
@@ -336,7 +337,7 @@ class Instance:
     def _failed(self, result: int) -> KernelCall | Instruction:
         """Returns what a step was doing when it was stopped; see `run` for the errors it raises."""
         if result & TIMED_OUT:
-            raise MissedDeadlineTransient("WHILE ran longer than its loop timeout")
+            raise loop_timed_out("WHILE")
         instruction = self._records.program[result & ~STOPPED]
         if result & STOPPED:
             is_call = instruction.opcode is Opcode.CALL
