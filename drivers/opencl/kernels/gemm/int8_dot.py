@@ -15,7 +15,7 @@ or computed in the same way. Missing elements are stored as zero points. The sat
 are not used: sums wrap around, as they do everywhere else.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -24,7 +24,7 @@ import numpy as np
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
-from neurald.drivers.opencl.codegen.arguments import KernelArgument, as_images
+from neurald.drivers.opencl.codegen.arguments import KernelArgument, KernelArguments, as_images
 from neurald.drivers.opencl.codegen.dialect import memory_type
 from neurald.drivers.opencl.codegen.kernel_source import NAME, Source
 from neurald.drivers.opencl.codegen.lazy_code import Code, LazyCode
@@ -271,43 +271,19 @@ def _source(
             row=f"m0 + e * {tiling.rows // _ITEM} + down",
             column="n0 + across * 4",
         )
-        has_row_sums = right.zero != 0
-        has_column_sums = product.left_zero != 0 and not is_constant
+        words_text = (
+            _words_of_constant(reader(right.value, images))
+            if is_constant
+            else _words_of_columns(product, right)
+        )
         whole = "".join(
             (
                 product.text,
                 dot_text(instruction, product.left.type is Scalar.INT8, right.is_signed),
                 _left_word(product, reader(product.left, images)),
-                _words_of_constant(reader(right.value, images))
-                if is_constant
-                else _words_of_columns(product, right),
+                words_text,
                 after.text,
-                fill(
-                    _TEMPLATES["function"],
-                    **names,
-                    LEFT_POINTER=values[1].call_arguments,
-                    RIGHT_POINTER=values[2].call_arguments,
-                    ROW_SUMS=_TEMPLATES["row_sums"] if has_row_sums else "",
-                    COLUMN_SUMS=_TEMPLATES["column_sums"] if has_column_sums else "",
-                ),
-                fill(_TEMPLATES["subtract_row_sums"], **names) if has_row_sums else "",
-                fill(_TEMPLATES["subtract_column_sums"], **names) if has_column_sums else "",
-                fill(
-                    _TEMPLATES["subtract_corrections"],
-                    **names,
-                    CORRECTION=values[3].load4(f"{names['COLUMN_BASE']} + n0 + across * 4"),
-                )
-                if right.corrections is not None
-                else "",
-                fill(
-                    _TEMPLATES["slices"],
-                    **names,
-                    ADD_SLICES=ADD_SLICES,
-                    T="int",
-                    NE=_gathered(tiling).count,
-                )
-                if tiling.slices > 1
-                else "",
+                *_sums_texts(product, right, tiling, values, names),
                 finish_text(product, after, _gathered(tiling) if tiling.slices > 1 else sums, split=1),
             )
         )
@@ -324,6 +300,35 @@ def _source(
         label=f"dot products, tile {tiling.rows} x {tiling.columns} x {tiling.words} words, split by {tiling.slices}",
         operations=kernel.operations,
     )
+
+
+def _sums_texts(
+    product: GemmView,
+    right: _RightMatrix,
+    tiling: _DotTiling,
+    values: KernelArguments,
+    names: Mapping[str, object],
+) -> Iterator[str]:
+    """Yields the function up to where its sums are known, one step after another."""
+    has_row_sums = right.zero != 0
+    has_column_sums = product.left_zero != 0 and right.value.constant is None
+    yield fill(
+        _TEMPLATES["function"],
+        **names,
+        LEFT_POINTER=values[1].call_arguments,
+        RIGHT_POINTER=values[2].call_arguments,
+        ROW_SUMS=_TEMPLATES["row_sums"] if has_row_sums else "",
+        COLUMN_SUMS=_TEMPLATES["column_sums"] if has_column_sums else "",
+    )
+    if has_row_sums:
+        yield fill(_TEMPLATES["subtract_row_sums"], **names)
+    if has_column_sums:
+        yield fill(_TEMPLATES["subtract_column_sums"], **names)
+    if right.corrections is not None:
+        correction = values[3].load4(f"{names['COLUMN_BASE']} + n0 + across * 4")
+        yield fill(_TEMPLATES["subtract_corrections"], **names, CORRECTION=correction)
+    if tiling.slices > 1:
+        yield fill(_TEMPLATES["slices"], **names, ADD_SLICES=ADD_SLICES, T="int", NE=_gathered(tiling).count)
 
 
 def _gathered(tiling: _DotTiling) -> AccumulatorLayout:

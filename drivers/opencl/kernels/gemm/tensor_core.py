@@ -271,44 +271,12 @@ def _source(
         )
         size = product.left.type.size_bytes
         head = values.parameters_with_workspace if tiling.split > 1 else values.parameters
-        is_shared = right.constant is not None and right.shape[0] == 1
         steps = -(-product.depth * size // tiling.bytes)
-        pitch = right.shape[-1] if right.constant is not None else product.depth
-        names: dict[str, object] = {
-            "T": kind,
-            "BM": tiling.rows,
-            "BN": tiling.columns,
-            "WM": tiling.warp_rows,
-            "WN": tiling.warp_columns,
-            "ACROSS_WARPS": tiling.columns // tiling.warp_columns,
-            "WARPS": tiling.rows * tiling.columns // (tiling.warp_rows * tiling.warp_columns),
-            "KS": tiling.slices,
-            "BYTES": tiling.bytes,
-            "CHUNKS": tiling.bytes // 16,
-            "SWIZZLE": "(row & 7)" if tiling.bytes >= 128 else "((row >> 1) & 3)",
-            "STAGES": tiling.stages,
-            "AHEAD": int(right.constant is not None),
-            "WAIT": WAIT,
-            "STEP": (tiling.rows + tiling.columns) * tiling.bytes,
-            "NA": max(1, tiling.rows * tiling.bytes // 16 // _ITEMS),
-            "NB": max(1, tiling.columns * tiling.bytes // 16 // _ITEMS),
-            "NE": -(-tiling.rows * tiling.columns // 4 // _ITEMS),
-            "ITEMS": _ITEMS,
-            "SIZE": size,
-            "EACH_CHUNK": 16 // size,
-            "LEFT": memory_type(product.left.type),
-            "RIGHT": memory_type(right.type),
-            "MULTIPLY": MULTIPLY[product.left.type],
-            "HOLD": "r" if product.is_integer else "f",
-            "PARTS": tiling.bytes // PART_BYTES // tiling.slices,
-            "SHARE": share_text(product, split=tiling.split),
-            "BASE": _base(product, right, is_shared),
-            "BITS": {1: "uchar", 2: "ushort", 4: "uint"}[size],
-        }
+        names = _names(product, right, tiling, is_split_tf32=is_split_tf32)
         sizes = {
             **product.sizes,
             **after.sizes,
-            "pitch": pitch,
+            "pitch": right.shape[-1] if right.constant is not None else product.depth,
             **product.tile_sizes(tiling),
             "split": tiling.split,
             "steps": steps,
@@ -317,8 +285,6 @@ def _source(
             # work-items would wait for a load of the same address.
             "zeros": four_bytes(zero),
         }
-        names |= {**_copies(product, tiling), **_rest(is_split_tf32=is_split_tf32)}
-        names["LOOP"] = _TEMPLATES["loop_ahead" if tiling.reads_ahead else "loop"]
         if tiling.is_stored_by_warp:
             names |= {"FETCH": "", "STORE": store_text(product, after)}
             end = fill(_TEMPLATES["store_by_warp"], **names)
@@ -343,6 +309,46 @@ def _source(
         f" and {tiling.slices}, {tiling.stages} stages{', read ahead' if tiling.reads_ahead else ''}",
         operations=kernel.operations,
     )
+
+
+def _names(product: GemmView, right: Value, tiling: _WarpTiling, *, is_split_tf32: bool) -> dict[str, object]:
+    """Returns what the placeholders of the templates stand for, but those of the epilogue."""
+    size = product.left.type.size_bytes
+    is_shared = right.constant is not None and right.shape[0] == 1
+    return {
+        "T": "int" if product.is_integer else "float",
+        "BM": tiling.rows,
+        "BN": tiling.columns,
+        "WM": tiling.warp_rows,
+        "WN": tiling.warp_columns,
+        "ACROSS_WARPS": tiling.columns // tiling.warp_columns,
+        "WARPS": tiling.rows * tiling.columns // (tiling.warp_rows * tiling.warp_columns),
+        "KS": tiling.slices,
+        "BYTES": tiling.bytes,
+        "CHUNKS": tiling.bytes // 16,
+        "SWIZZLE": "(row & 7)" if tiling.bytes >= 128 else "((row >> 1) & 3)",
+        "STAGES": tiling.stages,
+        "AHEAD": int(right.constant is not None),
+        "WAIT": WAIT,
+        "STEP": (tiling.rows + tiling.columns) * tiling.bytes,
+        "NA": max(1, tiling.rows * tiling.bytes // 16 // _ITEMS),
+        "NB": max(1, tiling.columns * tiling.bytes // 16 // _ITEMS),
+        "NE": -(-tiling.rows * tiling.columns // 4 // _ITEMS),
+        "ITEMS": _ITEMS,
+        "SIZE": size,
+        "EACH_CHUNK": 16 // size,
+        "LEFT": memory_type(product.left.type),
+        "RIGHT": memory_type(right.type),
+        "MULTIPLY": MULTIPLY[product.left.type],
+        "HOLD": "r" if product.is_integer else "f",
+        "PARTS": tiling.bytes // PART_BYTES // tiling.slices,
+        "SHARE": share_text(product, split=tiling.split),
+        "BASE": _base(product, right, is_shared),
+        "BITS": {1: "uchar", 2: "ushort", 4: "uint"}[size],
+        **_copies(product, tiling),
+        **_rest(is_split_tf32=is_split_tf32),
+        "LOOP": _TEMPLATES["loop_ahead" if tiling.reads_ahead else "loop"],
+    }
 
 
 def _copies(product: GemmView, tiling: _WarpTiling) -> dict[str, str]:

@@ -251,10 +251,7 @@ def _source(kernel: Kernel, product: GemmView, right: Value, tiling: _Tiling) ->
             "SLAB_PITCH": tiling.slab_pitch,
             "UNROLLED": tiling.unrolled,
             "COUNTERS_AT": tiling.counters_at(steps),
-            "LOADED": "" if loaded is None else values.by_value[loaded].name,
-            "LOADED_TYPE": "" if loaded is None else raw4_type(loaded.type),
-            "GIVEN": "" if loaded is None else "loaded[i], ",
-            **{name.upper(): "" if loaded is None else _TEMPLATES[name] for name in _LOADING_TEMPLATES},
+            **_loaded_names(loaded, values),
             **stored.names,
             "BLOCK_BYTES": BLOCK * STEP_BYTES,
             "RIGHT": memory_type(right.type),
@@ -297,6 +294,24 @@ def _source(kernel: Kernel, product: GemmView, right: Value, tiling: _Tiling) ->
         label=label,
         operations=kernel.operations,
     )
+
+
+def _loaded_names(loaded: Value | None, values: KernelArguments) -> dict[str, str]:
+    """Returns what placeholders of elements that are loaded early stand for.
+
+    Args:
+        loaded: the value that they belong to; None if none are.
+        values: the arguments of the function.
+    """
+    used = {name.upper(): "" if loaded is None else _TEMPLATES[name] for name in _LOADING_TEMPLATES}
+    if loaded is None:
+        return {"LOADED": "", "LOADED_TYPE": "", "GIVEN": "", **used}
+    return {
+        "LOADED": values.by_value[loaded].name,
+        "LOADED_TYPE": raw4_type(loaded.type),
+        "GIVEN": "loaded[i], ",
+        **used,
+    }
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

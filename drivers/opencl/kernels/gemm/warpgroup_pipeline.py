@@ -340,9 +340,7 @@ def _source(
             "SHARE": share_text(product, split=tiling.split, number="number"),
             "SPLIT": tiling.split,
             "ZEROS": WORKSPACE_ZEROS,
-            "FOUR": _TEMPLATES["all_shares" if is_split else "own"],
-            "HAND_ON": _TEMPLATES["hand_on"] if is_split else "",
-            "TOTAL": _TEMPLATES["total"] if is_split else "",
+            **_split_names(is_split=is_split),
             "FEWER": f"{HIDDEN} setmaxnreg.dec.sync.aligned.u32 {fewer};",
             "MORE": f"{HIDDEN} setmaxnreg.inc.sync.aligned.u32 {more};",
             "INSTRUCTIONS": _strings(
@@ -359,22 +357,15 @@ def _source(
             ),
             "COLUMNS_AT": tiling.scratch_bytes,
             "COLUMNS_BYTES": column_bytes,
-            "COPY_EACH": "".join(
-                _TEMPLATES["copy_column"]
-                .replace("$POSITION", f"{position[value]}")
-                .replace("$TYPE", memory_type(value.type))
-                .replace("$EACH", f"{value.type.size_bytes}")
-                .replace("$OFFSET", f"{offset}")
-                .replace(
-                    "$FIRST", f"batch * {kernel.shape[-1] if reads.columns[value] else product.column_step}"
-                )
-                for value, offset in columns.items()
+            **_column_names(
+                columns,
+                position,
+                {
+                    value: kernel.shape[-1] if reads.columns[value] else product.column_step
+                    for value in columns
+                },
             ),
-            "AHEAD": "" if ahead is None else f"a{position[ahead]}",
-            "AHEAD_TYPE": "" if ahead is None else raw4_type(ahead.type),
-            "GIVEN": "" if ahead is None else "ahead[i], ",
-            **{name.upper(): _TEMPLATES[name] if columns else "" for name in _COLUMN_TEMPLATES},
-            **{name.upper(): "" if ahead is None else _TEMPLATES[name] for name in _AHEAD_TEMPLATES},
+            **_ahead_names(ahead, position),
             **{name.upper(): _TEMPLATES[name] if stored.row_numbers else "" for name in _ROW_TEMPLATES},
             **{name.upper(): "" if moments is None else _TEMPLATES[name] for name in _MOMENT_TEMPLATES},
             "MOMENTS": "".join(f"a{each}" for each in also_written),
@@ -425,6 +416,56 @@ def _copied_columns(tiling: PipelineTiling, reads: EpilogueReads) -> tuple[Mappi
             places[value] = size
             size += more
     return places, size
+
+
+def _split_names(*, is_split: bool) -> dict[str, str]:
+    """Returns what placeholders of the sums of all shares stand for."""
+    return {
+        "FOUR": _TEMPLATES["all_shares" if is_split else "own"],
+        "HAND_ON": _TEMPLATES["hand_on"] if is_split else "",
+        "TOTAL": _TEMPLATES["total"] if is_split else "",
+    }
+
+
+def _column_names(
+    columns: Mapping[Value, int], position: Mapping[Value, int], steps: Mapping[Value, int]
+) -> dict[str, str]:
+    """Returns what placeholders of values of columns in local memory stand for.
+
+    Args:
+        columns: where they lie, see `_copied_columns`.
+        position: the positions of arguments.
+        steps: the offsets of the values between consecutive batches.
+    """
+    copies = (
+        _TEMPLATES["copy_column"]
+        .replace("$POSITION", f"{position[value]}")
+        .replace("$TYPE", memory_type(value.type))
+        .replace("$EACH", f"{value.type.size_bytes}")
+        .replace("$OFFSET", f"{offset}")
+        .replace("$FIRST", f"batch * {steps[value]}")
+        for value, offset in columns.items()
+    )
+    used = {name.upper(): _TEMPLATES[name] if columns else "" for name in _COLUMN_TEMPLATES}
+    return {"COPY_EACH": "".join(copies), **used}
+
+
+def _ahead_names(ahead: Value | None, position: Mapping[Value, int]) -> dict[str, str]:
+    """Returns what placeholders of elements that are loaded ahead stand for.
+
+    Args:
+        ahead: the value that they belong to; None if none are.
+        position: the positions of arguments.
+    """
+    used = {name.upper(): "" if ahead is None else _TEMPLATES[name] for name in _AHEAD_TEMPLATES}
+    if ahead is None:
+        return {"AHEAD": "", "AHEAD_TYPE": "", "GIVEN": "", **used}
+    return {
+        "AHEAD": f"a{position[ahead]}",
+        "AHEAD_TYPE": raw4_type(ahead.type),
+        "GIVEN": "ahead[i], ",
+        **used,
+    }
 
 
 def _storing(tiling: PipelineTiling, *, is_loop: bool) -> str:
