@@ -59,28 +59,7 @@ def checked_inputs(
         if found[position] is not None:
             raise _given_twice(given)
         described = inputs[position]
-        datatype = datatype_of(described.kind)
-        if given.datatype != datatype:
-            raise ServiceError(
-                Status.INVALID,
-                f"inference input {quoted(given.name)} data-type is {quoted(given.datatype)}, but model "
-                f"{quoted(model)} expects '{datatype}'",
-            )
-        if not _fits(given.shape, described.shape):
-            raise ServiceError(
-                Status.INVALID,
-                f"unexpected shape for input {quoted(given.name)} for model {quoted(model)}. Expected "
-                f"{_lengths(described.shape or ())}, got {_lengths(given.shape)}"
-                f"{_BATCH_NOTE if max_batch_size else ''}",
-            )
-        if described.kind != BYTES:
-            size = math.prod(given.shape) * type_named(described.kind).itemsize
-            if given.source.size != size:
-                raise ServiceError(
-                    Status.INVALID,
-                    f"input byte size mismatch for input {quoted(given.name)} for model "
-                    f"{quoted(model)}. Expected {size}, got {given.source.size}",
-                )
+        _require_described(given, described, model, has_batches=max_batch_size > 0)
         if max_batch_size:
             if not 1 <= given.shape[0] <= max_batch_size:
                 raise ServiceError(
@@ -92,7 +71,7 @@ def checked_inputs(
                 raise ServiceError(
                     Status.INVALID,
                     f"input {quoted(given.name)} batch size does not match other inputs for model "
-                    f"{quoted(model)}",
+                    f"{quoted(model)}: it is {given.shape[0]}, and theirs is {rows}",
                 )
             rows = given.shape[0]
         found[position] = JobInput(kind=described.kind, shape=given.shape, source=given.source)
@@ -100,6 +79,34 @@ def checked_inputs(
         _left_out(described, rows if max_batch_size else None) if each is None else each
         for each, described in zip(found, inputs, strict=True)
     ]
+
+
+def _require_described(
+    given: InputTensor, described: TensorDescription, model: str, *, has_batches: bool
+) -> None:
+    """Raises ServiceError if an input has not the type, the shape and the size of the model's."""
+    datatype = datatype_of(described.kind)
+    if given.datatype != datatype:
+        raise ServiceError(
+            Status.INVALID,
+            f"inference input {quoted(given.name)} data-type is {quoted(given.datatype)}, but model "
+            f"{quoted(model)} expects '{datatype}'",
+        )
+    if not _fits(given.shape, described.shape):
+        raise ServiceError(
+            Status.INVALID,
+            f"unexpected shape for input {quoted(given.name)} for model {quoted(model)}. Expected "
+            f"{_lengths(described.shape or ())}, got {_lengths(given.shape)}"
+            f"{_BATCH_NOTE if has_batches else ''}",
+        )
+    if described.kind != BYTES:
+        size = math.prod(given.shape) * type_named(described.kind).itemsize
+        if given.source.size != size:
+            raise ServiceError(
+                Status.INVALID,
+                f"input byte size mismatch for input {quoted(given.name)} for model "
+                f"{quoted(model)}. Expected {size}, got {given.source.size}",
+            )
 
 
 def _require_all(

@@ -41,7 +41,7 @@ def test_inputs_come_in_the_order_of_the_model() -> None:
         ((given("x", "FP32", 2, 4, size=31), Y), "Expected 32, got 31"),
         ((given("x", "FP32", 9, 4, size=144), Y), "batch-size must be <= 8 .* it is 9"),
         ((given("x", "FP32", 0, 4, size=0), Y), "batch-size must be <= 8 .* it is 0"),
-        ((X, given("y", "INT8", 3, size=3)), "'y' batch size does not match"),
+        ((X, given("y", "INT8", 3, size=3)), "'y' batch size does not match .*: it is 3, and theirs is 2"),
     ],
 )
 def test_others_are_refused(inputs: tuple[InputTensor, ...], message: str) -> None:
