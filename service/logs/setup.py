@@ -9,6 +9,7 @@ from neurald.service.console.journal import goes_to_journal
 from neurald.service.logs.bounded_log import BoundedLog
 from neurald.service.logs.choices import NOTICE, LogFormat, LogLevel
 from neurald.service.logs.formatters import JournalFormatter, JsonFormatter, TextFormatter
+from neurald.service.logs.stderr_handler import StderrHandler
 
 _FORMATTERS: Final = {
     LogFormat.TEXT: TextFormatter,
@@ -33,7 +34,7 @@ def start_log(kind: LogFormat, level: LogLevel, file: Path | None = None) -> Non
         kind = LogFormat.JOURNAL if goes_to_journal() else LogFormat.TEXT
     # A log that cannot be written must not disturb the work.
     logging.raiseExceptions = False
-    handler = logging.StreamHandler(stream)
+    handler = StderrHandler(stream)
     handler.setFormatter(_FORMATTERS[kind]())
     root = logging.getLogger()
     for before in tuple(root.handlers):
