@@ -15,6 +15,9 @@ _ErrorT = TypeVar("_ErrorT", bound=BaseException)
 #: What the code of drivers may raise. SystemExit, with which scripts end, would end only the thread
 #: that serves a call, without an answer; KeyboardInterrupt is for the program.
 DRIVER_FAULTS: Final = (Exception, SystemExit)
+#: The same in a thread of neurald's own. KeyboardInterrupt and the cancellations of asyncio and
+#: gevent are for nobody there, and would end it without an answer as well.
+THREAD_FAULTS: Final = BaseException
 
 #: Maximum number of errors that led to one another.
 _MAX_CHAIN: Final = 64

@@ -42,7 +42,8 @@ BUILT_IN = {
     "sample-all": "neurald.drivers.sample.device:create_all",
 }
 
-_FACTORY = re.compile(r"[\w.]+:[\w.]+")
+_FACTORY = re.compile(r"[\w.]+:[^\W\d][\w.]*")
+_ADDRESS = re.compile(r"unix:|[^/]+:[0-9]+$")
 
 
 def driver_names() -> tuple[str, ...]:
@@ -81,6 +82,8 @@ def create_device(driver: str) -> Device:
         raise UnavailableDevice(f"driver {driver}: {described_with_place(error)}") from error
     # Properties are not evaluated, which may take long, unless an object only finds them so.
     lacking = [name for name in _MEMBERS if not (hasattr(type(device), name) or hasattr(device, name))]
+    if device is None:
+        raise BadData(f"driver {driver} returned None; a device is expected, see neurald.hal.device.Device")
     if lacking:
         raise BadData(
             f"driver {driver} returned a {type(device).__name__}; a device is expected, see "
@@ -148,7 +151,8 @@ def _place(driver: str) -> str:
             )
         place = entry.value
     if not _FACTORY.fullmatch(place):
-        raise BadData(f"driver {place!r} is not valid; module:factory is expected")
+        hint = "; nd.connect connects to a daemon" if _ADDRESS.match(place) else ""
+        raise BadData(f"driver {place!r} is not valid; module:factory is expected{hint}")
     return place
 
 

@@ -208,10 +208,15 @@ def write_outputs(model: Model, request: Request, results: Sequence[Array]) -> t
         The shape of each output, and whether its memory is large enough.
 
     Raises:
-        OpFailed: a result is no array, has another shape than the model declares, or strings that
-            cannot be stored.
+        OpFailed: the results are no list or tuple, or one of them is no array, has another shape
+            than the model declares, or strings that cannot be stored.
     """
     graph = model.main
+    # An array has a length, too, which says nothing about outputs.
+    if not isinstance(results, list | tuple):
+        raise OpFailed(
+            f"the driver returned {shown(results)}; a list with an array for each output is expected"
+        )
     if len(results) != len(graph.outputs):
         raise OpFailed(
             f"the driver returned {counted(len(results), 'result')}; the model has "
@@ -232,7 +237,7 @@ def write_outputs(model: Model, request: Request, results: Sequence[Array]) -> t
                 merge(operand.dimensions, result.shape, f"output {number}")
             content = array_to_store(np.asarray(result, operand.type.dtype), operand.type)
         except BadData as error:
-            raise OpFailed(str(error)) from None
+            raise OpFailed(f"the driver returned a wrong result: {error}") from None
         contents.append(content)
         fits = content.nbytes <= argument.length
         is_sufficient = is_sufficient and fits

@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-from neurald.hal.errors import DRIVER_FAULTS, OutOfMemory, ResourceExhaustedTransient
+from neurald.hal.errors import THREAD_FAULTS, OutOfMemory, ResourceExhaustedTransient
 from neurald.hal.process.fork import forkable_lock, in_each_child, notice_fork
 from neurald.hal.process.threads.checked_thread import CheckedThread
 from neurald.hal.sync.cancellation import Cancellation
@@ -183,7 +183,7 @@ class BackgroundWorker:
             if not piece.submitted.cancellation.is_cancelled:
                 with turns.working():
                     piece.context.run(piece.work, piece.submitted.cancellation)
-        except DRIVER_FAULTS as error:
+        except THREAD_FAULTS as error:
             lacked = isinstance(error, OutOfMemory | ResourceExhaustedTransient | MemoryError)
             _LOG.info("work in the background failed: %s: %s", type(error).__name__, error)
         finally:

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from neurald.hal.device import ExecuteOptions, ExecutionResult, Timing
 from neurald.hal.errors import (
-    DRIVER_FAULTS,
+    THREAD_FAULTS,
     Cancelled,
     Error,
     MissedDeadlineTransient,
@@ -104,7 +104,7 @@ class FencedRun:
             self._outcome = FencedOutcome(error=without_frames(error))
         except MemoryError as error:
             self._outcome = FencedOutcome(error=OutOfMemory(str(error)))
-        except DRIVER_FAULTS as error:
+        except THREAD_FAULTS as error:
             logger.exception("a fenced execution failed")
             self._outcome = FencedOutcome(error=OpFailed(described(error)))
         finally:

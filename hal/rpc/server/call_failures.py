@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import grpc
 
-from neurald.hal.errors import DRIVER_FAULTS, Error, OpFailed, OutOfMemory, error_for
+from neurald.hal.errors import THREAD_FAULTS, Error, OpFailed, OutOfMemory, error_for
 from neurald.hal.rpc.server.failure_log import note_failure
 from neurald.hal.rpc.transport.status import abort
 
@@ -28,7 +28,7 @@ def run_or_abort(context: grpc.ServicerContext, call: Callable[[], _T]) -> _T:
     """
     try:
         return call()
-    except DRIVER_FAULTS as error:
+    except THREAD_FAULTS as error:
         failure = failure_to_report(error)
     note_failure(failure, "a call")
     return abort(context, failure)
@@ -38,14 +38,14 @@ def failure_to_report(error: BaseException) -> Error:
     """Returns the error that the client is sent.
 
     Raises:
-        RpcError: it is `error`: the client has gone, and its stream with it.
+        RpcError, GeneratorExit: it is `error`: the client has gone, and its stream with it.
     """
     if isinstance(error, Error):
         # Not the error itself, which refers to the frames that it passed.
         return error_for(error.code, str(error))
     if isinstance(error, MemoryError):
         return OutOfMemory("the daemon has no memory left for this call")
-    if isinstance(error, grpc.RpcError):
+    if isinstance(error, grpc.RpcError | GeneratorExit):
         # gRPC expects this very exception, and keeps it.
         raise error.with_traceback(None)
     logger.error("a call failed", exc_info=error)

@@ -19,7 +19,7 @@ from neurald.hal.admission.calls.kept_calls import KeptCalls
 from neurald.hal.admission.calls.streams import Stream, StreamLimiter
 from neurald.hal.admission.executions.serving_turns import ServingPlace
 from neurald.hal.admission.sessions.session import Session
-from neurald.hal.errors import DRIVER_FAULTS, BadData, ResourceExhaustedPersistent
+from neurald.hal.errors import THREAD_FAULTS, BadData, ResourceExhaustedPersistent
 from neurald.hal.rpc.server.call_cancellation import cancellation_of
 from neurald.hal.rpc.server.call_failures import failure_to_report, run_or_abort
 from neurald.hal.rpc.server.execution_handler import RunWithData
@@ -91,7 +91,7 @@ class DataCalls:
             ):
                 parts = self._handler.read_memory(session, message)
                 yield from _paced(parts, stream, lambda part: part.ByteSize())
-        except DRIVER_FAULTS as error:
+        except THREAD_FAULTS as error:
             failure = failure_to_report(error)
         else:
             return
@@ -108,7 +108,7 @@ class DataCalls:
                 first = next(replies)
                 with self._streams.open(session, context) as stream:
                     yield from _paced(itertools.chain((first,), replies), stream, len)
-        except DRIVER_FAULTS as error:
+        except THREAD_FAULTS as error:
             failure = failure_to_report(error)
         else:
             return
@@ -137,7 +137,7 @@ class DataCalls:
                     kept.note_reply()
                     if kept.is_over:
                         return
-        except DRIVER_FAULTS as error:
+        except THREAD_FAULTS as error:
             failure = failure_to_report(error)
         else:
             return

@@ -33,7 +33,7 @@ from neurald.hal.device import (
     PreparedModel,
 )
 from neurald.hal.errors import (
-    DRIVER_FAULTS,
+    THREAD_FAULTS,
     BadData,
     Error,
     OpFailed,
@@ -371,7 +371,7 @@ class RingServer:
             self._fail(error)
         except MemoryError:
             self._fail(OutOfMemory("the daemon has no memory left for this execution"))
-        except DRIVER_FAULTS as error:
+        except THREAD_FAULTS as error:
             logger.error("an execution failed", exc_info=error)
             self._fail(OpFailed("internal error of the daemon; its log has the details"))
         else:

@@ -66,6 +66,17 @@ def test_wrong_results_are_refused(results: Sequence[Array]) -> None:
     np.testing.assert_array_equal(target, 0)
 
 
+@pytest.mark.parametrize("results", [None, np.zeros((1, 2, 3), np.float32), 1.0, {"y": ONES}])
+def test_what_is_no_list_of_results_is_named(results: Any) -> None:
+    class Careless(ArrayModel):
+        def run(self, inputs: Any, limits: Any) -> Any:
+            return results
+
+    target = np.zeros((2, 3), np.float32)
+    with pytest.raises(OpFailed, match="a list with an array for each output is expected"):
+        Careless(returning(ONES).model).execute(request(ONES, target), ExecuteOptions())
+
+
 @pytest.mark.parametrize("result", [None, [1.0, 2.0], "text"])
 def test_results_that_are_no_arrays_are_named(result: Any) -> None:
     with pytest.raises(

@@ -239,7 +239,7 @@ def test_errors_of_the_driver(burst: RemoteBurst, device: AddingDevice) -> None:
     for _ in range(2):
         with pytest.raises(Unmappable, match="one of its own"):
             burst.execute(shared.request, RUN)
-    for fault in (ValueError("a secret"), SystemExit("a secret")):
+    for fault in (ValueError("a secret"), SystemExit("a secret"), KeyboardInterrupt("a secret")):
         fail(fault)
         with pytest.raises(OpFailed, match="log") as caught:
             burst.execute(shared.request, RUN)

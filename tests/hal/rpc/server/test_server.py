@@ -4,6 +4,7 @@ import logging
 import os
 import random
 import time
+from asyncio import CancelledError
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -230,7 +231,7 @@ def test_a_long_message_is_cut(peer: Peer, device: AddingDevice) -> None:
         peer.call("Execute", execution(handle, pool(peer.memory(bytes(24))), RESULTS))
 
 
-@pytest.mark.parametrize("kind", [RuntimeError, SystemExit])
+@pytest.mark.parametrize("kind", [RuntimeError, SystemExit, KeyboardInterrupt, CancelledError])
 def test_other_exceptions_stay_in_the_log(
     peer: Peer, device: AddingDevice, caplog: pytest.LogCaptureFixture, kind: type[BaseException]
 ) -> None:
