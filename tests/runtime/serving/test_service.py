@@ -8,13 +8,14 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 import pytest
 from support.daemon.forking import in_child
 from support.inference import zoo
 from support.inference.serving import Serving
-from support.traces.tracing import assert_valid
+from support.traces.tracing import assert_valid, shares
 from support.waiting import wait_until
 
 import neurald as nd
@@ -77,13 +78,15 @@ def test_requests_are_in_traces(service: nd.Service) -> None:
     pair, array = service.model("pair"), np.ones((1, 4), np.int32)
     pair(array, array)
     with nd.trace() as trace:
-        pair(array, array)
-        pair.run([array, array])
-    assert len({span.call for span in trace.spans}) == 2
+        for _ in range(5):
+            pair(array, array)
+            pair.run([array, array])
+    assert len({span.call for span in trace.spans}) == 10
     for number in {span.call for span in trace.spans}:
         names = {span.name for span in trace.spans if span.call == number}
         assert {"request", "choose a service", "run in the service", "return the outputs"} <= names
-    assert trace.coverage() > 0.95
+    # Where others compute, a thread may wait for a processor between two spans.
+    assert median(shares(trace)) > 0.95
 
 
 def test_traces_show_what_the_process_of_a_model_did(service: nd.Service, tmp_path: Path) -> None:

@@ -47,7 +47,11 @@ def test_a_model_is_computed(kind: OpResolverType) -> None:
 def test_any_number_of_threads_is_taken() -> None:
     interpreter = opened(sums(), num_threads=2**31 - 1)
     interpreter.allocate_tensors()
+    for each in interpreter.get_input_details():
+        interpreter.set_tensor(each["index"], X)
     interpreter.invoke()
+    (output,) = interpreter.get_output_details()
+    np.testing.assert_array_equal(interpreter.get_tensor(output["index"]), 2 * X + 3)
 
 
 def test_a_path_or_bytes_are_given(tmp_path: Path) -> None:

@@ -54,5 +54,7 @@ def test_details_can_be_read_often() -> None:
     file = TfliteModel()
     file.subgraph().tensor((2,), "INT8", scale=0.5)
     interpreter = Interpreter(model_content=file.build())
+    before = repr(interpreter.get_tensor_details())
     for _ in range(5000):
-        interpreter.get_tensor_details()
+        found = interpreter.get_tensor_details()
+    assert repr(found) == before
