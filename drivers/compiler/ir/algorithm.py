@@ -55,8 +55,7 @@ class Suppression(Struct, frozen=True, kw_only=True):
     Inputs: boxes, FLOAT32 (count, 4), two opposite corners each; scores, FLOAT32 (count,); and the
     least overlap that drops a box, the score that others must exceed, and sigma, FLOAT32 (1,) each.
     Output: INT32 (2 × limit + 1,), the indices of the selected boxes, followed by zeros, the bits
-        of
-    their FLOAT32 scores, followed by zeros, and how many boxes there are as the last element.
+    of their FLOAT32 scores, followed by zeros, and how many boxes there are as the last element.
     `neurald.hal.operations.tflite.detection.suppression` has the algorithm.
     """
 
@@ -110,10 +109,10 @@ class SoftSelection(Struct, frozen=True, kw_only=True):
     """Selects boxes of each class as BOX_WITH_NMS_LIMIT does, which lowers the scores of others.
 
     Inputs: boxes, FLOAT32 (rows, classes, 4); scores, FLOAT32 (rows, classes); and the images of
-        the
-    rows, INT32 (rows,). Output: INT32 (3 × bound + 1,), the rows, the classes and the bits of the
-    FLOAT32 scores of the selected boxes, each followed by any numbers, and how many boxes there are
-    as the last element. `neurald.hal.operations.detection.boxes.select_boxes` has the algorithm.
+    the rows, INT32 (rows,). Output: INT32 (3 × bound + 1,), the rows, the classes and the bits of
+    the FLOAT32 scores of the selected boxes, each followed by any numbers, and how many boxes there
+    are as the last element. `neurald.hal.operations.detection.boxes.select_boxes` has the
+    algorithm.
     """
 
     rule: "BoxSelectionRule"
@@ -138,10 +137,9 @@ class CombinedRows(Struct, frozen=True, kw_only=True):
     """Combines weighted rows of a table, as EMBEDDING_LOOKUP_SPARSE does.
 
     Inputs: the destinations, INT32 (count,), of which those outside of the output are ignored; the
-        rows
-    of the table, INT32 (count,); their weights, FLOAT32 (count,); and the table, FLOAT32 (length,
-    width). The output is FLOAT32 (rows, width), 0 where nothing is combined. Consecutive rows of a
-    destination are added. Their sum is added to the output, which is then divided.
+    rows of the table, INT32 (count,); their weights, FLOAT32 (count,); and the table, FLOAT32
+    (length, width). The output is FLOAT32 (rows, width), 0 where nothing is combined. Consecutive
+    rows of a destination are added. Their sum is added to the output, which is then divided.
 
     Attributes:
         combiner: what the output is divided by.
@@ -211,9 +209,8 @@ class StringSearch(Struct, frozen=True, kw_only=True):
     """Looks up strings in a hash table of keys.
 
     Inputs: references (`neurald.drivers.compiler.ir.string_references`), INT64 (count,); and a
-        table
-    (`neurald.drivers.compiler.lowering.machinery.string_table`): places, INT32; keys, INT64; and
-    characters, UINT8, at least eight. Output: INT32 (count,), the numbers of the keys that are
+    table (`neurald.drivers.compiler.lowering.machinery.string_table`): places, INT32; keys, INT64;
+    and characters, UINT8, at least eight. Output: INT32 (count,), the numbers of the keys that are
     equal to the strings; the number of keys for others. Damaged tables yield any of these numbers.
     """
 

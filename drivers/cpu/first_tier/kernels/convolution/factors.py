@@ -27,8 +27,7 @@ def _widen(target: Target, sign: str, extension: str) -> Unit:
     """Writes a conversion of bytes to 16-bit values without their zero point.
 
     Words: elements, elements of a row of the input and of the output, the zero point. A work item
-        is
-    a row; elements that only rows of the output have are 0.
+    is a row; elements that only rows of the output have are 0.
     """
     kernel = KernelWriter(target, f"first_widen_{sign}", ("out", "input"))
     elements, length, padded = (kernel.word(number) for number in range(3))

@@ -27,9 +27,9 @@ def _product(target: Target, kind: Products, form: ProductForm) -> Unit:
     """Writes sums of products over taps and terms, for batches.
 
     Words: positions, channels, taps, terms of a tap, panels, tiles of a batch, elements between
-        rows
-    of the output, then those of the epilogue. A term is a float, or two integers of 16 bits. A work
-    item is a tile of positions, or a panel of weights. `%batches` has `BATCH_WORDS` for each batch.
+    rows of the output, then those of the epilogue. A term is a float, or two integers of 16 bits. A
+    work item is a tile of positions, or a panel of weights. `%batches` has `BATCH_WORDS` for each
+    batch.
     """
     name = f"first_{form.name}_{kind.value}"
     pointers = ("out", "input", "weights", *kind.pointers, "table", "zeros", "batches")
