@@ -4,6 +4,7 @@ import errno
 
 from neurald.hal.errors import BadState, Error, OutOfMemory, ResourceExhaustedTransient
 from neurald.hal.process.threads.checked_thread import CheckedThread
+from neurald.hal.process.threads.replaced_threads import ReplacedThreads
 
 #: Python names interpreters where they, rather than the system, refuse a thread.
 _BY_INTERPRETER = "interpreter"
@@ -31,6 +32,8 @@ def _thread_refusal(device: str) -> Error | None:
     """Returns the error if no thread can be started here; None if one can."""
     try:
         CheckedThread(target=int, name="neurald trial", daemon=True).start()
+    except ReplacedThreads as error:
+        return BadState(f"{device}: {error}")
     except RuntimeError as error:
         if _BY_INTERPRETER in str(error):
             return BadState(

@@ -8,6 +8,8 @@ would wait for ever, perhaps with a lock that others need.
 import threading
 from typing import Final
 
+from neurald.hal.process.threads.replaced_threads import require_threads
+
 #: How long a start waits. A thread that begins later does nothing.
 _MAX_START_S: Final = 10.0
 
@@ -31,7 +33,9 @@ class CheckedThread(threading.Thread):
 
         Raises:
             RuntimeError: there are no more threads, or no memory for another one.
+            ReplacedThreads: see `require_threads`.
         """
+        require_threads()
         begun = _LimitedEvent()
         if self.ident is None:
             self._decision = threading.Lock()
