@@ -1,7 +1,7 @@
 """Binds fully connected layers, and products of pairs of matrices."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -37,7 +37,7 @@ from neurald.drivers.cpu.first_tier.product_kind import Products
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.arithmetic.quantized import quantized_limits
 from neurald.hal.operations.convolution.matrix_product import product_scale
-from neurald.hal.operations.machinery.call import Array, Call
+from neurald.hal.operations.machinery.call import Array, Call, Shape
 
 
 def _is_asymmetric(call: Call) -> bool:
@@ -130,20 +130,8 @@ def bind_matrix_product(scope: BindingScope, call: Call) -> list[BoundCall]:
     calls: list[BoundCall] = []
     moved = None
     if call.scalar("adjoint1"):
-        itemsize = call.operand("input1").type.dtype.itemsize
-        moved, lengths = BoundTemporary(size_bytes=itemsize * math.prod(first)), (counts[0], rows, depth)
-        calls.append(
-            moving_call(
-                StridedMove(
-                    output=moved,
-                    given=call.index("input1"),
-                    itemsize=itemsize,
-                    shape=lengths,
-                    output_strides=strides_of(lengths),
-                    strides=(rows * depth, 1, rows),
-                )
-            )
-        )
+        moved, transposition = _transposed_first(call, (counts[0], rows, depth))
+        calls.append(transposition)
     given = source(
         call,
         kind,
@@ -163,10 +151,7 @@ def bind_matrix_product(scope: BindingScope, call: Call) -> list[BoundCall]:
     )
     calls += packing
     panels, terms = -(-channels // width), depth if kind.is_float else -(-depth // 2)
-    numbers = [
-        np.broadcast_to(np.arange(each).reshape(matrices[:-2]), outer).reshape(-1).tolist()
-        for each, matrices in zip(counts, (first, second), strict=True)
-    ]
+    ones, others = (_numbers_of_batches(each[:-2], outer) for each in (first, second))
     offsets = tuple(
         (
             one * rows * given.padded,
@@ -175,7 +160,7 @@ def bind_matrix_product(scope: BindingScope, call: Call) -> list[BoundCall]:
             0,
             one * rows,
         )
-        for number, (one, other) in enumerate(zip(*numbers, strict=True))
+        for number, (one, other) in enumerate(zip(ones, others, strict=True))
     )
     sums = SumsOfProducts(
         kind=kind,
@@ -189,6 +174,38 @@ def bind_matrix_product(scope: BindingScope, call: Call) -> list[BoundCall]:
         batches=Batches(offsets=offsets, stride=channels),
     )
     return [*calls, *bind_sums(scope, sums, call.index("output"))]
+
+
+def _transposed_first(call: Call, lengths: tuple[int, int, int]) -> tuple[BoundTemporary, BoundCall]:
+    """Returns memory for the first matrices with exchanged axes, and the call that writes it.
+
+    Args:
+        call: the operation.
+        lengths: the number of matrices, and their rows and columns afterwards.
+    """
+    _, rows, depth = lengths
+    itemsize = call.operand("input1").type.dtype.itemsize
+    moved = BoundTemporary(size_bytes=itemsize * math.prod(lengths))
+    move = StridedMove(
+        output=moved,
+        given=call.index("input1"),
+        itemsize=itemsize,
+        shape=lengths,
+        output_strides=strides_of(lengths),
+        strides=(rows * depth, 1, rows),
+    )
+    return moved, moving_call(move)
+
+
+def _numbers_of_batches(shape: Shape, outer: Sequence[int]) -> list[int]:
+    """Returns the number of the matrix that each batch of a product reads.
+
+    Args:
+        shape: the outer axes of the matrices, which may be broadcast.
+        outer: those of the product.
+    """
+    numbers = np.arange(math.prod(shape)).reshape(shape)
+    return np.broadcast_to(numbers, tuple(outer)).reshape(-1).tolist()
 
 
 def _epilogue_of_matrices(call: Call, kind: Products, depth: int, padded: int) -> BoundEpilogue:
