@@ -452,6 +452,7 @@ class Importer:
                 f"it gives {len(arguments.values)} values to subgraph {source.index}, which has "
                 f"{len(source.inputs)} inputs"
             )
+        source = _with_distinct_inputs(source)
         pairs = list(zip(source.inputs, arguments.handles, strict=True))
         handles = {tensor: handle for tensor, handle in pairs if handle is not None}
         inputs = [tensor for tensor, handle in pairs if handle is None]
@@ -489,3 +490,20 @@ class Importer:
         if len(self.problems) > before:
             raise UnsupportedFeature(f"subgraph {source.index} has unsupported parts")
         return graph
+
+
+def _with_distinct_inputs(source: TfliteSubgraph) -> TfliteSubgraph:
+    """Returns a called subgraph that lists each of its inputs once.
+
+    TFLite copies the arguments in their order, so a tensor that is listed again has the last one.
+    The arguments before it go to tensors of their own, which nothing reads.
+    """
+    last = {tensor: place for place, tensor in enumerate(source.inputs)}
+    if len(last) == len(source.inputs):
+        return source
+    tensors, inputs = list(source.tensors), list(source.inputs)
+    for place, tensor in enumerate(source.inputs):
+        if last[tensor] != place:
+            inputs[place] = len(tensors)
+            tensors.append(replace(source.tensors[tensor], index=len(tensors)))
+    return replace(source, tensors=tuple(tensors), inputs=tuple(inputs))

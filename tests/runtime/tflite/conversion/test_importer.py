@@ -54,6 +54,40 @@ def test_branches_may_differ_in_shape(path: Path) -> None:
     assert run(model, False, x)[0].tolist() == [1, 2]
 
 
+def test_a_branch_may_list_an_input_twice(path: Path) -> None:
+    # The last of its arguments counts, as in LiteRT.
+    file = TfliteModel()
+    main, then, other = (file.subgraph() for _ in range(3))
+    c, x, z, y = main.tensor((), "BOOL", has_rank=True), *(main.tensor((2,)) for _ in range(3))
+    branch(main, (c, x, z, x, z), (y,), 1, 2)
+    main.inputs, main.outputs = (c, x, z), (y,)
+    given, more = then.tensor((2,)), then.tensor((2,))
+    then.inputs, then.outputs = (given, more, given, given), (plus(then, given, more, 2),)
+    places = [other.tensor((2,)) for _ in range(4)]
+    other.inputs, other.outputs = tuple(places), (plus(other, places[0], places[1], 2),)
+    model = load_tflite(file.write(path))
+    first, second = np.array([1, -3], np.float32), np.array([10, 20], np.float32)
+    assert run(model, True, first, second)[0].tolist() == [20, 40]
+    assert run(model, False, first, second)[0].tolist() == [11, 17]
+
+
+def test_a_loop_may_list_an_input_twice(path: Path) -> None:
+    file = TfliteModel()
+    main = file.subgraph()
+    counts_up_to(file, 3, {"shape": (2,)}, {"shape": (2,)})
+    body = file.subgraph()
+    count, x, z = main.tensor((), "INT32"), main.tensor((2,)), main.tensor((2,))
+    results = main.tensor((), "INT32"), main.tensor((2,)), main.tensor((2,))
+    loop(main, (count, x, z), results, 1, 2)
+    main.inputs, main.outputs = (count, x, z), results
+    (step, following), value = stepped(body), body.tensor((2,))
+    body.inputs = (step, value, value)
+    body.outputs = (following, value, plus(body, value, value, 2))
+    first, second = np.array([5, 7], np.float32), np.array([1, -2], np.float32)
+    outputs = run(load_tflite(file.write(path)), np.int32(0), first, second)
+    assert [each.tolist() for each in outputs] == [3, [4, -8], [8, -16]]
+
+
 def test_a_subgraph_is_converted_once_for_equal_arguments(path: Path) -> None:
     file, main, _, _ = branching()
     c, _ = main.inputs
