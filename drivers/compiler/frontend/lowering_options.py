@@ -1,4 +1,4 @@
-"""What the lowering of a model's operations may rely on."""
+"""Options of the lowering of a model's operations."""
 
 from msgspec import Struct
 
@@ -6,7 +6,7 @@ from neurald.drivers.compiler.ir.string_references import StringConstants
 
 
 class LoweringOptions(Struct, frozen=True, kw_only=True):
-    """What a device's kernels support, and what a graph may assume of executions.
+    """Properties of a device's kernels, and assumptions on the executions of a graph.
 
     Attributes:
         has_bounds: True if kernels may compute results of which only some rows exist, see

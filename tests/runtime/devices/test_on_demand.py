@@ -82,7 +82,7 @@ def test_a_command_does_not_wait_long_for_a_driver_that_has_never_run(environmen
 
 
 def test_a_driver_is_measured_for_each_choice_of_its_device(environment: OnDemand) -> None:
-    """What is known of a device says nothing about the one that a variable or a setting chooses."""
+    """A variable or a setting may choose a device of which nothing is known yet."""
     measured(environment)
     assert listed(environment, NEURALD_ADDER_DEVICE="1:0") == {"cpu": True, "adder@adder": True}
     assert len(environment.driver_starts) == 1

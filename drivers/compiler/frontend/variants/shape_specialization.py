@@ -60,7 +60,7 @@ PrepareVariant: TypeAlias = Callable[[Model, Mapping[int, Shape], ExecuteOptions
 
 
 class FirstTierVariants(Struct, frozen=True, kw_only=True):
-    """What runs new shapes at once, while the model is compiled for them in the background.
+    """Functions that run new shapes at once, while the model is compiled for them.
 
     Attributes:
         bind: prepares the model at once.

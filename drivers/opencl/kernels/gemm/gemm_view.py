@@ -42,7 +42,7 @@ _INTEGERS = (Scalar.INT8, Scalar.UINT8)
 _FLOATS = (Scalar.FLOAT32, Scalar.FLOAT16)
 
 
-class TileShape(Protocol):
+class OutputTile(Protocol):
     """Part of the result that a work-group computes."""
 
     @property
@@ -125,11 +125,11 @@ class GemmView:
         """Right matrix, if four of its elements are read at a time."""
         return (self.right,) if is_multiple(self.right_row, 4) else ()
 
-    def tiles(self, tile: TileShape) -> int:
+    def tiles(self, tile: OutputTile) -> int:
         """Returns the number of tiles of a batch."""
         return -(-self.rows // tile.rows) * -(-self.columns // tile.columns)
 
-    def tile_sizes(self, tile: TileShape) -> dict[str, int]:
+    def tile_sizes(self, tile: OutputTile) -> dict[str, int]:
         """Returns the numbers of tiles that texts refer to: of a batch, and of its columns."""
         return {"tiles": self.tiles(tile), "across": -(-self.columns // tile.columns)}
 

@@ -1,11 +1,13 @@
 """The directory of temporary files, where a container is read-only, too."""
 
+import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import pytest
+from support.daemon.processes import python_path
 
 from neurald.hal.process.files.temporary_files import named_temporary_files, temporary_files
 
@@ -45,7 +47,12 @@ def test_a_machine_without_one(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_program_does_without(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
     ran = subprocess.run(
-        [sys.executable, "-c", _PROGRAM], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", _PROGRAM],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "PYTHONPATH": python_path()},
     )
     assert ran.stdout == "3.0 cpu\n", ran.stderr
 

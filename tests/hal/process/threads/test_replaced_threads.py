@@ -1,6 +1,7 @@
 """Programs whose threads are coroutines get an error, where native code would stop them."""
 
 import _thread
+import os
 import queue
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from support.daemon.processes import python_path
 
 from neurald.hal.process.threads.checked_thread import CheckedThread
 from neurald.hal.process.threads.replaced_threads import ReplacedThreads, require_threads
@@ -58,5 +60,6 @@ def test_a_program_with_gevent_does_not_hang(patches: str, threads: int, words: 
         text=True,
         timeout=60,
         check=False,
+        env={**os.environ, "PYTHONPATH": python_path()},
     )
     assert words in ran.stdout, ran.stderr
