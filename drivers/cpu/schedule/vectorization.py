@@ -431,10 +431,17 @@ def _lane_bytes(kernel: Kernel, target: Target) -> int:
 def _vectorizes_reduction(kernel: Kernel, target: Target) -> bool:
     """Returns True if vectorising along a reduced axis is cheaper than along the output."""
     native, inner = target.lanes(_LANE_BYTES), kernel.axes[-1]
-    beside = along = 0.0
-    for fold in (each for each in walk(*kernel.roots) if isinstance(each, Reduce)):
+    expressions = list(walk(*kernel.roots))
+    folds = [each for each in expressions if isinstance(each, Reduce)]
+    if not folds:
+        return False
+    idle = native / min(native, estimate(inner.extent))
+    # What is not reduced is computed for single elements if vectors are along a reduced axis.
+    reduced = {part for fold in folds for part in walk(fold.body)}
+    others = sum(_weight(each) for each in expressions if each not in reduced)
+    beside, along = others * idle, float(others * native)
+    for fold in folds:
         count = math.prod(estimate(each.extent) for each in fold.axes)
-        idle = native / min(native, estimate(inner.extent))
         beside += count * (1 + _reads(fold, inner)) * idle
         is_extreme = fold.type.is_float and fold.reduction in (ReductionOp.MINIMUM, ReductionOp.MAXIMUM)
         along += (_EXTREME_STEPS if is_extreme else _HORIZONTAL_STEPS) * native

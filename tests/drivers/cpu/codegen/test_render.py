@@ -158,6 +158,21 @@ def test_reductions_that_do_not_depend_on_the_lanes_are_computed_once(target: Ta
 
 
 @_TARGETS
+def test_functions_of_sums_along_rows_are_computed_for_several_elements(target: Target) -> None:
+    """Both factors lie along the sum, whose vectors would leave the functions single elements."""
+    rows, columns, terms = 6, 40, 6
+    left, right = Value((rows, terms), Scalar.INT8), Value((columns, terms), Scalar.INT8)
+    row, column, term = axis(rows), axis(columns), axis(terms)
+    product = load(left, (row, term)).to(Scalar.INT32) * load(right, (column, term)).to(Scalar.INT32)
+    total = reduce(ReductionOp.SUM, (term,), product).to(Scalar.FLOAT32)
+    first, second = (apply(Op.POWER, constant(base, Scalar.FLOAT32), total * 0.1) for base in (0.9, 1.2))
+    body = first + second
+    kernel = Kernel(output=Value((rows, columns), Scalar.FLOAT32), axes=(row, column), body=body)
+    assert re.search(r"\d+ elements at once", render(kernel, target).label)
+    _check(kernel, {value: _numbers(value) for value in (left, right)}, target, rtol=1e-5)
+
+
+@_TARGETS
 @pytest.mark.parametrize("kind", [Scalar.FLOAT32, Scalar.UINT8, Scalar.INT16])
 def test_transpositions(kind: Scalar, target: Target) -> None:
     for shape in ((33, 70), (3, 50, 20), (20, 31, 3)):
