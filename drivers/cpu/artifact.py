@@ -166,7 +166,9 @@ def _check_instruction(
 ) -> None:
     """Checks that an instruction refers to existing kernels, loops, instructions and bytes."""
     opcode, number = instruction.opcode, instruction.number
-    accessed = number if opcode is Opcode.COPY and not sets_lengths else 1
+    accessed = 1
+    if opcode is Opcode.COPY:
+        accessed = 0 if sets_lengths else number
     problem = ""
     if len(instruction.locations) != _LOCATIONS[opcode]:
         problem = f"has {len(instruction.locations)} locations; {_LOCATIONS[opcode]} are expected"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from neurald.drivers.compiler.frontend.constant_lowering import EvaluateGraph, constant_results
-from neurald.drivers.compiler.frontend.lengths.bounded_shapes import BoundedShapes
+from neurald.drivers.compiler.frontend.lengths.bounded_shapes import BoundedShapes, counts_rows
 from neurald.drivers.compiler.frontend.lengths.computed_lengths import computed_lengths
 from neurald.drivers.compiler.frontend.lengths.open_lengths import lengths_of
 from neurald.drivers.compiler.frontend.lowering_options import LoweringOptions
@@ -146,7 +146,7 @@ class _ModelLowering:
         if self._options.has_bounds and self._bounds.concerns(call):
             results = self._bounds.lower_all(operation, call, lowered)
             self._note_shapes(operation, [each.shape for each in results])
-        elif self._options.has_all_rows and operation.type in BOUNDED_LOWERINGS:
+        elif self._options.has_all_rows and counts_rows(call):
             results = [each.value for each in BOUNDED_LOWERINGS[operation.type](call, self._builder)]
             self._note_shapes(operation, [each.shape for each in results])
         else:
@@ -156,7 +156,19 @@ class _ModelLowering:
         self._take(operation, call, results)
 
     def _note_shapes(self, operation: Operation, shapes: Sequence[Shape]) -> None:
-        self._shapes.update(zip(operation.outputs, shapes, strict=True))
+        """Notes the shapes of results.
+
+        Raises:
+            AssertionError: the graph is a block of a program, which has reserved memory for others.
+        """
+        for index, shape in zip(operation.outputs, shapes, strict=True):
+            declared = self._main.operands[index].dimensions
+            if self._options.has_all_rows and shape != declared:
+                raise AssertionError(
+                    f"{operation.type.name} has a result of shape {list(shape)} where its program "
+                    f"declares {None if declared is None else list(declared)}"
+                )
+            self._shapes[index] = shape
 
     def _take(self, operation: Operation, call: Call, results: Sequence[Value]) -> None:
         """Notes the results of an operation."""

@@ -411,11 +411,16 @@ def is_data_movement(body: Expression) -> bool:
     while pending:
         each = pending.pop()
         if isinstance(each, Apply) and each.op is Op.SELECT:
-            sides = set(each.arguments[1:]) - seen
-            seen |= sides
-            pending += sides
-        elif not isinstance(each, Load | Constant):
+            sources = each.arguments[1:]
+        elif isinstance(each, Load):
+            sources = () if each.otherwise is None else (each.otherwise,)
+        elif isinstance(each, Constant):
+            continue
+        else:
             return False
+        new = set(sources) - seen
+        seen |= new
+        pending += new
     return True
 
 

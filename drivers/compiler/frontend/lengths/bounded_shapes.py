@@ -132,6 +132,20 @@ _SEGMENT_REDUCTIONS = frozenset(
 )
 
 
+def counts_rows(call: Call) -> bool:
+    """Returns True if the number of rows of an operation's results follows from data.
+
+    Some types of operations count rows, unless they know what determines them.
+    """
+    if call.binding.type not in BOUNDED_LOWERINGS:
+        return False
+    try:
+        DEFINITIONS[call.binding.type].output_shapes(call)
+    except UnknownValue:
+        return True
+    return False
+
+
 class BoundedShapes:
     """The operands of a graph whose number of rows follows from data.
 
@@ -159,7 +173,7 @@ class BoundedShapes:
 
     def concerns(self, call: Call) -> bool:
         """Returns True if an operation has an input or result with a limit."""
-        if call.binding.type in BOUNDED_LOWERINGS or self.limits_input(call):
+        if counts_rows(call) or self.limits_input(call):
             return True
         return any(index in self._lengths for indexes in call.binding.inputs.values() for index in indexes)
 

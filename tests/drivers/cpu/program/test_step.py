@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -265,6 +266,10 @@ def changed(executable: Executable, opcode: Opcode, **fields: Callable[[Any], An
     return msgspec.structs.replace(executable, instructions=tuple(instructions))
 
 
+def _returned(value: Any, _: object) -> Any:
+    return value
+
+
 def _moved(by: int) -> Callable[[Any], Any]:
     return lambda locations: tuple(
         msgspec.structs.replace(each, offset=each.offset + by) for each in locations
@@ -305,6 +310,20 @@ def test_inconsistent_artifacts(opcode: Opcode, fields: dict[str, Callable[[Any]
     check_executable(native.executable, native.constants.nbytes)
     with pytest.raises(BadData):
         check_executable(changed(native.executable, opcode, **fields), native.constants.nbytes)
+
+
+def test_copies_whose_lengths_are_set_may_be_of_nothing() -> None:
+    """A variable without elements may be at the very end of the arena."""
+    native = endless(1.0)[0].native
+    end, constants = native.executable.arena_bytes, native.constants.nbytes
+    for offset in (0, end, end + 1):
+        places = (BufferLocation(Base.ARENA, offset),) * 2
+        executable = changed(native.executable, Opcode.COPY, locations=partial(_returned, places))
+        if offset <= end:
+            check_executable(executable, constants, sets_lengths=True)
+        else:
+            with pytest.raises(BadData, match="outside its buffer"):
+                check_executable(executable, constants, sets_lengths=True)
 
 
 def test_an_artifact_with_too_many_loops() -> None:

@@ -8,6 +8,7 @@ from neurald.drivers.compiler.ir.expression import Expression, axis, load, selec
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
+from neurald.drivers.compiler.lowering.elementwise.casting import cast
 from neurald.drivers.cpu.kernels.movement import float16_bits
 from neurald.drivers.cpu.kernels.select import generate
 from neurald.drivers.cpu.target.routine import Routine
@@ -15,7 +16,7 @@ from neurald.drivers.cpu.target.target import Target
 
 _SHAPE = (70, 90)
 _SOURCE, _OTHER = Value(_SHAPE, Scalar.FLOAT16), Value(_SHAPE, Scalar.FLOAT16)
-_FLAGS = Value(_SHAPE, Scalar.BOOL)
+_FLOATS, _FLAGS = Value(_SHAPE, Scalar.FLOAT32), Value(_SHAPE, Scalar.BOOL)
 
 
 def _kernel(shape: tuple[int, int], body: Expression, axes: tuple[Expression, ...]) -> Kernel:
@@ -79,7 +80,14 @@ def test_long_chains_of_values() -> None:
 def test_other_kernels_are_left_alone() -> None:
     at = axis(70), axis(90)
     first, second = load(_SOURCE, at), load(_OTHER, at)
-    for body in (first + second, select(first < second, first, second)):
+    converted = cast(load(_FLOATS, at), Scalar.FLOAT16)
+    for body in (
+        first + second,
+        select(first < second, first, second),
+        load(_SOURCE, at, at[0] < 3, converted),
+        load(_SOURCE, at, at[0] < 3, load(_OTHER, at, at[1] < 3, converted)),
+        select(load(_FLAGS, at), first, load(_SOURCE, at, at[0] < 3, converted)),
+    ):
         assert (
             float16_bits.routine(_kernel(_SHAPE, body, at), lambda kernel: generate(kernel, DIFFERENT[0]))
             is None
