@@ -46,6 +46,8 @@ from neurald.drivers.cpu.emit.math.saturated_bytes import (
     saturated_bytes,
 )
 from neurald.drivers.cpu.emit.math.sigmoids import (
+    gate,
+    gated,
     has_risen,
     risen,
     risen_curve,
@@ -291,6 +293,10 @@ class Statements:
             half = tanh_of_half(expression)
             if half is not None:
                 return half_to_float(v, float_to_half(v, tanh_for_half(v, self._vector(half))))
+            product_with_gate = gate(expression)
+            if product_with_gate is not None:
+                number, argument = product_with_gate.number, product_with_gate.argument
+                return gated(v, product_with_gate, self._vector(number), self._vector(argument))
             curve = risen(expression)
             if curve is not None and has_risen(v):
                 return risen_curve(v, curve.op, self._vector(curve.arguments[0]))

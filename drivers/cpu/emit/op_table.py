@@ -275,6 +275,14 @@ def _tanh(v: Vector, expression: Apply, element: str, values: list[str]) -> str:
     return sigmoids.tanh(v, element, values[0])
 
 
+def _expm1(v: Vector, expression: Apply, element: str, values: list[str]) -> str:
+    (operand,) = expression.arguments
+    limits = operand.arguments if isinstance(operand, Apply) and operand.op is Op.MINIMUM else ()
+    is_limited = any(isinstance(each, Constant) and each.value <= 0 for each in limits)
+    function = vector_math.expm1_below_zero if is_limited else vector_math.expm1
+    return function(v, element, values[0])
+
+
 def _rounding(name: str) -> _Operation:
     def write(v: Vector, expression: Apply, element: str, values: list[str]) -> str:
         return rounded(v, element, values[0], name) if expression.type.is_float else values[0]
@@ -313,7 +321,7 @@ _OPERATIONS: dict[Op, _Operation] = {
     Op.SQRT: _function(root),
     Op.RSQRT: _function(vector_math.rsqrt),
     Op.EXP: _function(vector_math.exp),
-    Op.EXPM1: _function(vector_math.expm1),
+    Op.EXPM1: _expm1,
     Op.LOG: _function(vector_math.log),
     Op.LOG1P: _function(vector_math.log1p),
     Op.SIN: _function(angles.sin),

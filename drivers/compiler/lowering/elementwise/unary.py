@@ -1,7 +1,7 @@
 """Lowers ABS, ELU, EXP, FLOOR, LOG, NEG, RSQRT, SIN and SQRT."""
 
 from neurald.drivers.compiler.ir.builder import Builder
-from neurald.drivers.compiler.ir.expression import Expression, apply, maximum, select
+from neurald.drivers.compiler.ir.expression import Expression, apply, maximum, minimum, select
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.elementwise.pointwise import Function, by_table, lower_pointwise
@@ -26,13 +26,19 @@ def lower_unary(function: Function) -> Lowering:
     return lowered
 
 
+def elu(value: Expression, alpha: float | Expression) -> Expression:
+    """Returns alpha·(e^x - 1) of an x below 0, and other numbers as they are."""
+    return select(value < 0.0, apply(Op.EXPM1, minimum(value, 0.0)) * alpha, value)
+
+
 def _elu(call: Call, builder: Builder) -> tuple[Value, ...]:
     alpha = float(call.scalar("alpha"))
 
     def function(value: Expression) -> Expression:
+        if alpha >= 0:
+            return elu(value, alpha)
+        # Android adds the product also for numbers above 0 if it is negative.
         product = apply(Op.EXPM1, value) * alpha
-        # A minimum would keep the NaN product that occurs if e^x overflows and alpha is 0; select
-        # drops it.
         return maximum(value, 0.0) + select(product < 0.0, product, 0.0)
 
     return lower_pointwise(function)(call, builder)

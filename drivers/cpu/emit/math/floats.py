@@ -17,9 +17,10 @@ class Format(Struct, frozen=True, kw_only=True):
         fraction_bits: stored bits of the significand.
         bias: the bias of the exponent.
         ln2_high, ln2_low: their sum is ln 2; the first has trailing zeros, so that products with
-            small integers are exact.
+            small integers are exact. Both are positive, so that x - 0·ln 2 keeps the sign of 0.
         smallest_exp, largest_exp: e^x is below the normal numbers below, and infinite above.
         exp: (e^r - 1 - r) / r², for |r| < 0.348.
+        tanh: (tanh r - r) / r³ in r², for |r| < 0.174.
         log: (2·artanh(s) - 2·s) / s³ in s², for |s| ≤ 0.2.
         sin: (sin r - r) / r³ in r², for |r| < 0.786.
         cos: (cos r - 1 + r²/2) / r⁴ in r².
@@ -37,6 +38,7 @@ class Format(Struct, frozen=True, kw_only=True):
     smallest_exp: float
     largest_exp: float
     exp: tuple[float, ...]
+    tanh: tuple[float, ...]
     log: tuple[float, ...]
     sin: tuple[float, ...]
     cos: tuple[float, ...]
@@ -67,6 +69,7 @@ FLOAT = Format(
     smallest_exp=-87.33654,
     largest_exp=88.72283,
     exp=(0.49999997, 0.16666542, 0.041667208, 0.0083667878, 0.001388247),
+    tanh=(-0.33331263, 0.13110133),
     log=(0.66666947, 0.39957825, 0.3036057),
     sin=(-0.16666655, 0.00833216, -0.00019515204),
     cos=(0.041666646, -0.0013887315, 2.4433066e-05),
@@ -109,11 +112,21 @@ DOUBLE = Format(
     integer="i64",
     fraction_bits=52,
     bias=1023,
-    ln2_high=0.693147182464599609375,
-    ln2_low=-1.9046543250724186e-09,
+    ln2_high=0.69314718036912381649,
+    ln2_low=1.9082149292705877e-10,
     smallest_exp=-708.3964185322641,
     largest_exp=709.782712893384,
     exp=tuple(1 / math.factorial(k + 2) for k in range(12)),
+    tanh=(
+        -1 / 3,
+        2 / 15,
+        -17 / 315,
+        62 / 2835,
+        -1382 / 155925,
+        21844 / 6081075,
+        -929569 / 638512875,
+        6404582 / 10854718875,
+    ),
     log=tuple(2 / (2 * k + 3) for k in range(11)),
     sin=tuple((-1) ** (k + 1) / math.factorial(2 * k + 3) for k in range(8)),
     cos=tuple((-1) ** k / math.factorial(2 * k + 4) for k in range(8)),
@@ -204,7 +217,11 @@ class Floats:
 
     def cut(self, x: str, low: float, high: float) -> str:
         """Clamps a float; NaN stays NaN."""
-        return self.at_most(self.select(self.is_("olt", x, low), self.number(low), x), high)
+        return self.at_most(self.at_least(x, low), high)
+
+    def at_least(self, x: str, low: float) -> str:
+        """Returns the larger of a float and a number; NaN stays NaN."""
+        return self.select(self.is_("olt", x, low), self.number(low), x)
 
     def at_most(self, x: str, high: float) -> str:
         """Returns the smaller of a float and a number; NaN stays NaN."""
@@ -249,6 +266,13 @@ class Floats:
         n, power = self.nearest(x, 1 / LN2)
         r = self.fma(n, self.number(-self.format.ln2_high), x)
         return n, power, self.fma(n, self.number(-self.format.ln2_low), r)
+
+    def less_multiple(self, x: str, n: str, factor: float) -> str:
+        """Returns x - n·ln 2 / factor, as if that had more digits if the factor is a power of 2."""
+        if abs(math.frexp(factor)[0]) != 0.5:
+            return self.fma(n, self.number(-LN2 / factor), x)
+        r = self.fma(n, self.number(-self.format.ln2_high / factor), x)
+        return self.fma(n, self.number(-self.format.ln2_low / factor), r)
 
     def exp_below_one(self, r: str) -> str:
         """Computes e^r - 1 for the r of `reduced`."""

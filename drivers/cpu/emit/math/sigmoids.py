@@ -7,9 +7,12 @@ itself is only known within the last place of 1.
 import math
 from functools import cache
 
+from msgspec import Struct
+
 from neurald.drivers.compiler.ir.expression import Apply, Constant, Expression
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.ir.traversal import walk
 from neurald.drivers.cpu.emit.math.float_tables import table_length
 from neurald.drivers.cpu.emit.math.floats import FLOAT, LN2, Floats
 from neurald.drivers.cpu.emit.math.piecewise_polynomial import (
@@ -33,10 +36,14 @@ _ERF_END = 4.0
 #: Length and terms of the parts of a table of 16, with which 1 + erf(x) is within 2.4e-7. The last
 #: part is around 3.75, where erf is 1 - 1.1e-7.
 _RISEN_STEP, _RISEN_TERMS, _RISEN_PARTS = 0.25, 5, 16
-#: tanh(x) likewise, within 3e-8 of it. At the end it rounds to 1 in float16.
+#: tanh(x) of a float16 likewise, within 3e-8 of it. At the end it rounds to 1 in float16.
 _TANH_HALF_ABOVE = (1.0, 0.12587075, 0.0025482669, 5.434656e-06)
 _TANH_HALF_BELOW = (1.0, 0.45920378, 0.022283394, 0.00017389821)
 _TANH_HALF_END = 4.6
+#: tanh(x) is 1 from here on, in double precision, too.
+_TANH_END = 20.0
+#: Gates have factors up to this and from its inverse on, whose powers are ordinary floats.
+_MAX_GATE_FACTOR = 64.0
 
 
 def logistic(v: Vector, element: str, x: str) -> str:
@@ -46,21 +53,24 @@ def logistic(v: Vector, element: str, x: str) -> str:
 
 
 def tanh(v: Vector, element: str, x: str) -> str:
-    """Computes the hyperbolic tangent with an error of at most 3 ULP."""
+    """Computes the hyperbolic tangent with an error of at most 2.7 ULP.
+
+    With x = n·ln 2 / 2 + r it is (a + b) / (1 + a·b), where b = tanh(r) is a polynomial, and
+    a = (2^n - 1) / (2^n + 1).
+    """
     f = Floats(v, element)
-    a = f.at_most(f.absolute(x), 20.0)
-    # 2a = n·ln 2 + 2r. For floats n is small enough that ln 2 need not be split.
-    n, scale = f.whole_power(a, 2 / LN2)
-    r, is_whole = a, element == "float" and v.target.has_fma
+    x = f.cut(x, -_TANH_END, _TANH_END)
+    n, scale = f.whole_power(x, 2 / LN2)
+    # For floats n is small enough that ln 2 need not be split.
+    r, is_whole = x, element == "float" and v.target.has_fma
     for part in (LN2,) if is_whole else (f.format.ln2_high, f.format.ln2_low):
         r = f.fma(n, f.number(-part / 2), r)
     if has_wide_floats(v, element):
         scale = scaled(v, f.number(1), n)
-    # With e^2a = scale·(1 + below): (e^2a - 1) / (e^2a - 1 + 2).
-    terms = (2, *(each * 2.0 ** (k + 2) for k, each in enumerate(f.format.exp)))
-    below = f.multiply(r, v.polynomial(element, r, terms))
-    above = f.fma(scale, below, f.subtract(scale, f.number(1)))
-    return f.with_sign(f.divide(above, f.add(above, f.number(2))), x)
+    small = f.multiply(r, v.polynomial(element, f.multiply(r, r), (1, *f.format.tanh)))
+    # The negated difference keeps the sign of 0.
+    total, difference = f.add(scale, f.number(1)), v.negate(element, f.subtract(f.number(1), scale))
+    return f.divide(f.fma(small, total, difference), f.fma(small, difference, total))
 
 
 def tanh_of_half(expression: Apply) -> Expression | None:
@@ -128,6 +138,57 @@ def risen_curve(v: Vector, op: Op, x: str) -> str:
     return f.add(f.divide(above, v.polynomial(f.element, square, _ERF_BELOW)), f.number(1))
 
 
+class Gate(Struct, frozen=True, kw_only=True):
+    """multiple·number / (1 + e^(factor·argument))."""
+
+    number: Expression
+    multiple: float
+    argument: Expression
+    factor: float
+
+
+def gate(expression: Apply) -> Gate | None:
+    """Matches a FLOAT32 times LOGISTIC or 1 + TANH of a function of it, as in SWISH and GELU.
+
+    Those of other numbers may be multiplied with several, which would take a division each. A
+    multiple above 1 could be infinite times the number, and the product with a gate of 0 is not.
+    """
+    if expression.op is not Op.MULTIPLY or expression.type is not Scalar.FLOAT32:
+        return None
+    for number, other in (expression.arguments, expression.arguments[::-1]):
+        if not isinstance(other, Apply):
+            continue
+        curve = other if other.op is Op.LOGISTIC else risen(other)
+        if curve is None or curve.op is Op.ERF:
+            continue
+        number, multiple = _factored(number)
+        if number not in walk(curve):
+            continue
+        (argument,), factor = curve.arguments, -1.0
+        if curve.op is Op.TANH:
+            argument, factor = _factored(argument)
+            multiple, factor = 2 * multiple, -2 * factor
+        if 1 / _MAX_GATE_FACTOR <= -factor <= _MAX_GATE_FACTOR and abs(multiple) <= 1:
+            return Gate(number=number, multiple=multiple, argument=argument, factor=factor)
+    return None
+
+
+def gated(v: Vector, of: Gate, number: str, argument: str) -> str:
+    """Computes a gated number as a quotient, which saves a product and its rounding."""
+    f = Floats(v, FLOAT.element)
+    above = f.multiply(number, f.number(of.multiple)) if of.multiple != 1 else number
+    return f.divide(above, _one_and_power(f, argument, of.factor))
+
+
+def _factored(expression: Expression) -> tuple[Expression, float]:
+    """Splits a product with a constant into the other factor and the constant, which may be 1."""
+    if isinstance(expression, Apply) and expression.op is Op.MULTIPLY:
+        for other, factor in (expression.arguments, expression.arguments[::-1]):
+            if isinstance(factor, Constant):
+                return other, float(factor.value)
+    return expression, 1.0
+
+
 def tanh_of_log(expression: Apply) -> Expression | None:
     """Matches TANH(LOG(e^y + c)) in FLOAT32, as in MISH; returns the sum, or None."""
     if expression.op is not Op.TANH or expression.type is not Scalar.FLOAT32:
@@ -166,14 +227,17 @@ def _risen_pieces() -> tuple[tuple[float, ...], ...]:
 
 
 def _one_and_power(f: Floats, x: str, factor: float) -> str:
-    """Returns 1 + e^(factor·x) for a factor below 0, which is infinite from about 2^127.5 on."""
+    """Returns 1 + e^(factor·x) for a factor below 0, which is infinite from about 2^127.5 on.
+
+    For powers of two as factors, ln 2 is split. With others, x is a rounded number, whose error has
+    more effect.
+    """
     # At the ends, the scale is infinite, or the power too small to matter.
     x = f.cut(x, math.ceil(f.format.largest_exp) / factor, math.ceil(f.format.smallest_exp) / factor)
     if has_wide_floats(f.v, f.element):
         return f.add(scaled(f.v, *tabled_power(f.v, x, factor)), f.number(1))
     # factor·x = n·ln 2 + factor·rest; e^(factor·x) = scale·e^(factor·rest).
     n, scale = f.whole_power(x, factor / LN2)
-    rest = f.fma(n, f.number(-f.format.ln2_high / factor), x)
-    rest = f.fma(n, f.number(-f.format.ln2_low / factor), rest)
+    rest = f.less_multiple(x, n, factor)
     terms = [each * factor**k for k, each in enumerate((1, 1, *f.format.exp))]
     return f.fma(f.v.polynomial(f.element, rest, terms), scale, f.number(1))

@@ -71,15 +71,14 @@ def tabled_power(v: Vector, x: str, factor: float) -> tuple[str, str]:
     Args:
         v: has wide floats.
         x: the operand.
-        factor: a power of two, or its negative.
+        factor: what x is multiplied with; see `Floats.less_multiple`.
     """
     f = Floats(v, FLOAT.element)
     # The low bits of the sum are the number of the sixteenth.
     magic = f.number(f.format.magic / len(_SIXTEENTHS))
     found = f.fma(x, f.number(factor / LN2), magic)
     n, root = f.subtract(found, magic), looked_up(v, _SIXTEENTHS, f.to_bits(found))
-    rest = f.fma(n, f.number(-f.format.ln2_high / factor), x)
-    rest = f.fma(n, f.number(-f.format.ln2_low / factor), rest)
+    rest = f.less_multiple(x, n, factor)
     square, cube = (term * factor**power for power, term in enumerate(_SMALL_POWER, start=2))
     slope = f.fma(f.fma(rest, f.number(cube), f.number(square)), rest, f.number(factor))
     return f.fma(f.multiply(root, rest), slope, root), n
@@ -145,6 +144,15 @@ def expm1(v: Vector, element: str, x: str) -> str:
         half = f.power_of_two(f.integers("sub", power, f.whole(1)))
     result = f.fma(half, f.exp_below_one(r), f.subtract(half, f.number(0.5)))
     return f.with_sign(f.multiply(result, f.number(2)), x)
+
+
+def expm1_below_zero(v: Vector, element: str, x: str) -> str:
+    """Computes e^x - 1 of an x of at most 0 or NaN with an error of at most 1.1 ULP."""
+    f = Floats(v, element)
+    n, power, r = f.reduced(f.at_least(x, -45.0 if element == "double" else -20.0))
+    scale = scaled(v, f.number(1), n) if has_wide_floats(v, element) else f.power_of_two(power)
+    result = f.fma(scale, f.exp_below_one(r), f.subtract(scale, f.number(1)))
+    return f.with_sign(result, x)
 
 
 def _split(f: Floats, x: str) -> tuple[str, str]:

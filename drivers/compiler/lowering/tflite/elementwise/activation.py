@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from neurald.drivers.compiler.ir.builder import Builder
-from neurald.drivers.compiler.ir.expression import Expression, apply, clamp, maximum, minimum, select
+from neurald.drivers.compiler.ir.expression import Expression, apply, clamp, maximum, select
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.elementwise.pointwise import (
@@ -16,7 +16,7 @@ from neurald.drivers.compiler.lowering.elementwise.pointwise import (
     reference,
 )
 from neurald.drivers.compiler.lowering.elementwise.selection import LOWERINGS as SELECTIONS
-from neurald.drivers.compiler.lowering.elementwise.unary import lower_unary, op_function
+from neurald.drivers.compiler.lowering.elementwise.unary import elu, lower_unary, op_function
 from neurald.drivers.compiler.lowering.machinery.table import Lowering
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.quantization import is_quantized
@@ -49,23 +49,22 @@ def _clamped(low: float, high: float) -> Lowering:
 
 def _elu(call: Call, builder: Builder) -> tuple[Value, ...]:
     alpha = float(call.scalar("alpha"))
+    return lower_unary(lambda value: elu(value, alpha))(call, builder)
 
-    def function(value: Expression) -> Expression:
-        return select(value < 0.0, apply(Op.EXPM1, minimum(value, 0.0)) * alpha, value)
 
-    return lower_unary(function)(call, builder)
+def gelu(value: Expression) -> Expression:
+    """Returns x times the normal distribution at x."""
+    return value * 0.5 * (apply(Op.ERF, value * math.sqrt(0.5)) + 1.0)
+
+
+def approximate_gelu(value: Expression) -> Expression:
+    """Returns x times 1 plus a hyperbolic tangent near the distribution's, halved."""
+    inner = value * (value * value + 1 / 0.044715) * (0.044715 * math.sqrt(2 / math.pi))
+    return value * 0.5 * (apply(Op.TANH, inner) + 1.0)
 
 
 def _gelu(call: Call, builder: Builder) -> tuple[Value, ...]:
-    is_approximate = bool(call.scalar("approximate"))
-
-    def function(value: Expression) -> Expression:
-        if is_approximate:
-            inner = value + value * value * value * 0.044715
-            return value * 0.5 * (apply(Op.TANH, inner * math.sqrt(2 / math.pi)) + 1.0)
-        return value * 0.5 * (apply(Op.ERF, value * math.sqrt(0.5)) + 1.0)
-
-    return lower_unary(function)(call, builder)
+    return lower_unary(approximate_gelu if call.scalar("approximate") else gelu)(call, builder)
 
 
 def _leaky(call: Call, builder: Builder) -> tuple[Value, ...]:

@@ -83,7 +83,11 @@ def bind_unary(scope: BindingScope, call: Call) -> list[BoundCall]:
         raise NotBound("the types have no kernel")
     words: tuple[int, ...] = UNLIMITED if ends is None else (bits(ends[0]), bits(ends[1]))
     if "alpha" in call.binding.inputs:
-        words = (bits(float(call.scalar("alpha"))), *words)
+        alpha = float(call.scalar("alpha"))
+        # Android's ELU then changes numbers above 0 instead.
+        if call.binding.type.name == "ELU" and not alpha >= 0:
+            raise NotBound("alpha is negative")
+        words = (bits(alpha), *words)
     if function == "gelu" and call.scalar("approximate"):
         function = "approximate_gelu"
     return element_call(call, function, (name,), words)

@@ -1,6 +1,5 @@
 """Functions of elements as expressions."""
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -17,6 +16,8 @@ from neurald.drivers.compiler.ir.expression import (
 )
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.compiler.lowering.elementwise.unary import elu
+from neurald.drivers.compiler.lowering.tflite.elementwise.activation import approximate_gelu, gelu
 from neurald.drivers.compiler.lowering.tflite.elementwise.arithmetic import whole_power
 
 #: Computes an element from those of the operands, and from parameters.
@@ -54,15 +55,6 @@ def _floats(count: int, function: Function, parameters: int = 0, *, refused: str
     )
 
 
-def _gelu(x: Expression) -> Expression:
-    return x * 0.5 * (apply(Op.ERF, x * math.sqrt(0.5)) + 1.0)
-
-
-def _approximate_gelu(x: Expression) -> Expression:
-    inner = x + x * x * x * 0.044715
-    return x * 0.5 * (apply(Op.TANH, inner * math.sqrt(2 / math.pi)) + 1.0)
-
-
 def _nearest_step(
     x: Expression, low: Expression, high: Expression, inverse: Expression, scale: Expression
 ) -> Expression:
@@ -91,10 +83,10 @@ FUNCTIONS: Final[Mapping[str, Elementwise]] = {
     "sqrt": _unary(Op.SQRT),
     "tanh": _unary(Op.TANH),
     "square": _floats(1, lambda x: x * x),
-    "gelu": _floats(1, _gelu),
-    "approximate_gelu": _floats(1, _approximate_gelu),
+    "gelu": _floats(1, gelu),
+    "approximate_gelu": _floats(1, approximate_gelu),
     "hard_swish": _floats(1, lambda x: x * clamp(x + 3.0, 0.0, 6.0) / 6.0),
-    "elu": _floats(1, lambda x, alpha: select(x < 0.0, apply(Op.EXPM1, minimum(x, 0.0)) * alpha, x), 1),
+    "elu": _floats(1, elu, 1),
     "leaky_relu": _floats(1, lambda x, alpha: select(x > 0.0, x, x * alpha), 1),
     "nearest_step": _floats(1, _nearest_step, 4),
     "add": _floats(2, lambda x, y: x + y),

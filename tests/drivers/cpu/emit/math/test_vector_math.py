@@ -8,7 +8,7 @@ from support.compiler.elementwise import computed
 from support.cpu.native import RUNNABLE, Array
 from support.sweeps import sweep
 
-from neurald.drivers.compiler.ir.expression import Expression, apply
+from neurald.drivers.compiler.ir.expression import Expression, apply, minimum
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.cpu.target.target import Target
 
@@ -23,7 +23,7 @@ FUNCTIONS: dict[Op, tuple[_Function, float]] = {
     Op.SIN: (np.sin, 1.8),
     Op.COS: (np.cos, 1.8),
     Op.TAN: (np.tan, 4.0),
-    Op.TANH: (np.tanh, 3.0),
+    Op.TANH: (np.tanh, 2.7),
     Op.LOGISTIC: (lambda x: 1 / (1 + np.exp(-x)), 2.5),
     Op.ERF: (np.vectorize(math.erf, otypes=[np.float64]), 1.5),
     Op.RSQRT: (lambda x: 1 / np.sqrt(x), 1.5),
@@ -56,8 +56,18 @@ def _assert_within(got: Array, exact: Array, limit: float) -> None:
     assert np.all(off <= limit)
 
 
+def _assert_keeps_zeros(got: Array, x: Array) -> None:
+    is_zero = x == 0
+    np.testing.assert_array_equal(got[is_zero], 0)
+    np.testing.assert_array_equal(np.signbit(got[is_zero]), np.signbit(x[is_zero]))
+
+
 def _of(op: Op) -> Callable[..., Expression]:
     return lambda *values: apply(op, *values)
+
+
+def _expm1_below_zero(value: Expression) -> Expression:
+    return apply(Op.EXPM1, minimum(value, 0.0))
 
 
 @sweep("target", RUNNABLE, ids=lambda target: target.name)
@@ -77,6 +87,28 @@ def test_errors_of_functions_of_one_float(target: Target) -> None:
 
 
 @sweep("target", RUNNABLE, ids=lambda target: target.name)
+def test_powers_less_one_of_numbers_that_are_not_positive(target: Target) -> None:
+    x = _samples(5000)
+    below = np.minimum(x, np.float32(0))
+    functions = (_expm1_below_zero, lambda value: apply(Op.EXPM1, minimum(value, -1.0)))
+    with np.errstate(all="ignore"):
+        found, far = computed(functions, [x], target)
+        _assert_within(found, np.expm1(below.astype(np.float64)), 1.1)
+        _assert_within(far, np.expm1(np.minimum(x, np.float32(-1)).astype(np.float64)), 1.1)
+    _assert_keeps_zeros(found, x)
+
+
+@sweep("target", RUNNABLE, ids=lambda target: target.name)
+def test_tangents_are_odd_and_at_most_one(target: Target) -> None:
+    x = np.concatenate([np.abs(_samples(5000)), np.linspace(8, 21, 5000, dtype=np.float32)])
+    (found,) = computed([_of(Op.TANH)], [np.concatenate([x, -x])], target)
+    above, below = np.split(found, 2)
+    np.testing.assert_array_equal(above, -below)
+    np.testing.assert_array_equal(np.signbit(above), np.signbit(x))
+    assert np.nanmax(above) == 1
+
+
+@sweep("target", RUNNABLE, ids=lambda target: target.name)
 def test_errors_of_functions_of_two_floats(target: Target) -> None:
     edges = np.array([*EDGES[:15], 1.5, math.nan])
     edges = np.concatenate([edges, -edges])
@@ -91,15 +123,20 @@ def test_errors_of_functions_of_two_floats(target: Target) -> None:
             np.testing.assert_array_equal(np.signbit(got[got == 0]), np.signbit(exact[got == 0]))
 
 
-def test_doubles_are_computed_in_double_precision() -> None:
+@sweep("target", RUNNABLE, ids=lambda target: target.name)
+def test_doubles_are_computed_in_double_precision(target: Target) -> None:
     x = _samples(1000).astype(np.float64)
     x = np.concatenate([x, _RANDOM.uniform(-700, 700, 1000)])
     with np.errstate(all="ignore"):
-        found = computed([_of(op) for op in FUNCTIONS], [x], RUNNABLE[0])
+        *found, below = computed([*(_of(op) for op in FUNCTIONS), _expm1_below_zero], [x], target)
+        np.testing.assert_allclose(below, np.expm1(np.minimum(x, 0)), rtol=1e-13)
+        _assert_keeps_zeros(below, x)
         for op, got in zip(FUNCTIONS, found, strict=True):
             is_near = np.abs(x) < (2.0**28 if op in (Op.SIN, Op.COS, Op.TAN) else math.inf)
             exact = FUNCTIONS[op][0](x[is_near])
             np.testing.assert_allclose(got[is_near], exact, rtol=1e-13, atol=1e-300)
+            if op in (Op.EXPM1, Op.TANH):
+                _assert_keeps_zeros(got, x)
 
 
 def test_scalars_and_vectors_give_equal_results() -> None:

@@ -138,6 +138,7 @@ def test_operands_of_all_types_are_repeated(target: str, kind: nd.OperandType, s
         ("TFLITE_GELU", [(False, nd.OperandType.BOOL)]),
         ("ELU", [(0.7, nd.OperandType.FLOAT32)]),
         ("TFLITE_ELU", [(1.3, nd.OperandType.FLOAT32)]),
+        ("TFLITE_ELU", [(-1.3, nd.OperandType.FLOAT32)]),
         ("TFLITE_LEAKY_RELU", [(0.2, nd.OperandType.FLOAT32)]),
     ],
 )
@@ -151,6 +152,18 @@ def test_functions_with_parameters(target: str, name: str, parameters: Any) -> N
     (expected,) = results(ReferenceModel(model), model, [special])
     (found,) = results(prepared(model, target), model, [special])
     np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_negative_factors_of_exponential_units() -> None:
+    build = LayerBuilder(3)
+    given, output = build.given(FLOAT, (7,)), build.operand(FLOAT, (7,))
+    inputs = [given, build.scalar(-0.7, nd.OperandType.FLOAT32)]
+    model = build.model(nd.OperationType.ELU, inputs, output, [given])
+    numbers = np.array([-2, -1, -0.0, 0, 1, 2, np.inf], np.float32)
+    (expected,) = results(ReferenceModel(model), model, [numbers])
+    (found,) = results(prepared(model), model, [numbers])
+    np.testing.assert_array_equal(found, expected)
+    assert found.tolist()[:4] == [0, 0, 0, 0]
 
 
 @pytest.mark.parametrize("target", TARGETS_HERE)
