@@ -113,7 +113,10 @@ def _check_while(call: Call) -> None:
             f"{len(values)} values, {carried} outputs of the body and {len(outputs)} outputs; "
             "each number must be at most the one before it"
         )
-    _match(values[:carried], body, body.outputs, "body graph: output")
+    # The results of a turn are inputs of the next one, whose lengths may be open where those of the
+    # first values are known.
+    following = [body.operands[index] for index in body.inputs[:carried]]
+    _match(following, body, body.outputs, "body graph: output")
     _match(outputs, body, body.outputs[: len(outputs)], "body graph: output")
 
 

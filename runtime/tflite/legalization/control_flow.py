@@ -170,6 +170,10 @@ def while_(graph: SubgraphBuilder, operator: Operator, options: Options) -> None
     effects = [importer.effects(subgraph, handles) for subgraph in (condition, body)]
     if effects[0].assigned:
         raise UnsupportedFeature(f"subgraph {condition}, its condition, assigns variables")
+    if len(effects[1].outputs) != len(handles):
+        raise UnsupportedFeature(
+            f"subgraph {body}, its body, has {len(effects[1].outputs)} results; {len(handles)} are expected"
+        )
     if effects[1].outputs != handles:
         raise UnsupportedFeature(f"subgraph {body}, its body, returns other handles than it receives")
     caller = Caller(graph, operator, merge_effects(effects), 0)
@@ -178,10 +182,6 @@ def while_(graph: SubgraphBuilder, operator: Operator, options: Options) -> None
     while True:
         again = caller.call(body, caller.assigned, given)
         results = results_of(graph, again)
-        if len(results) != carried:
-            raise UnsupportedFeature(
-                f"subgraph {body}, its body, has {len(results)} results; {carried} are expected"
-            )
         common = [common_dimensions(*pair) for pair in zip(given, results, strict=False)]
         if common == given[:carried]:
             break

@@ -38,6 +38,17 @@ def _one(code: str, *others: Any, type_: str = "FLOAT32", options: str | None = 
     return add
 
 
+def _known(array: Array) -> tuple[Add, Callable[[Array], Array]]:
+    """Returns an operator whose result does not depend on the value, and the same in NumPy."""
+
+    def add(graph: TfliteGraph, source: int) -> int:
+        result = graph.tensor(array.shape)
+        graph.operator("NEG", (graph.tensor(array.shape, data=-array),), (result,))
+        return result
+
+    return add, lambda x: array
+
+
 #: Operators of a body or a branch, and the same in NumPy.
 CHANGES: dict[str, tuple[Add, Callable[[Array], Array]]] = {
     "more rows": (
@@ -49,6 +60,8 @@ CHANGES: dict[str, tuple[Add, Callable[[Array], Array]]] = {
         _one("SUM", [0], options="ReducerOptions", KeepDims=False),
         lambda x: x.sum(axis=0),
     ),
+    "another shape, which is known": _known(random(1, 4, 1, 3)),
+    "another rank, which is known": _known(random(5, 3)),
 }
 
 #: Operators that follow, and the same in NumPy.
