@@ -1,0 +1,92 @@
+"""Runs random networks whose lengths follow from data, on each tier of the CPU and split."""
+
+import random
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+from random_graphs.data_lengths import DataNetwork
+from random_graphs.loop_programs import devices_of
+from support.cpu.first_tier import prepared
+from support.models.plans import compiled, executed
+
+import neurald as nd
+from neurald.drivers.cpu.device import CpuDevice
+from neurald.drivers.cpu.prepared_model import CpuPreparedModel
+from neurald.drivers.reference.device import ReferenceDevice
+from neurald.hal.device import PrepareOptions
+from neurald.hal.errors import Error, MissedDeadlineTransient
+from neurald.hal.execution.reference_model import ReferenceModel
+from neurald.hal.model.model import Model
+from neurald.hal.operations.machinery.call import Array
+
+#: How a network can be run.
+WAYS = ("compiled", "first tier", "split")
+#: Bytes before and behind outputs, which executions must leave alone.
+_MARGIN, _MARK = 1024, 0x5A
+
+
+class _FirstTier(CpuDevice):
+    """CPU device that never compiles."""
+
+    def prepare_model(self, model: Model, options: PrepareOptions) -> CpuPreparedModel | ReferenceModel:
+        return prepared(model)
+
+
+def data_mismatch(seed: int, way: str, executions: int = 5) -> str:
+    """Compares executions of a network, whose inputs have different lengths, with the references.
+
+    Args:
+        seed: of all choices.
+        way: one of `WAYS`.
+        executions: their number.
+
+    Returns:
+        What differs; the empty text if nothing does, or if the network cannot be loaded.
+    """
+    network = DataNetwork(seed)
+    try:
+        model = nd.load_tflite(network.file.build())
+    except Error:
+        return ""  # Constants do not fit.
+    devices: dict[str, Sequence[nd.Device]] = {
+        "compiled": (CpuDevice(),),
+        "first tier": (_FirstTier(),),
+        "split": devices_of(model, random.Random(seed)),
+    }
+    compilation, reference = compiled(model, *devices[way]), compiled(model, ReferenceDevice())
+    for number in range(executions):
+        arrays = network.arrays(seed * 100 + number)
+        try:
+            wanted = reference.run(*arrays)
+        except Error:
+            # Compiled code does not compute what nothing reads.
+            continue
+        try:
+            found, is_around_left = _within_marks(compilation, arrays, wanted)
+        except MissedDeadlineTransient:
+            continue  # On a busy machine, loops take too long in the plan's interpreter.
+        except Error as error:
+            return f"execution {number} fails: {error}"
+        if not is_around_left:
+            return f"execution {number} writes beside its outputs"
+        for output, (one, other) in enumerate(zip(found, wanted, strict=True)):
+            if one.shape != other.shape or not np.array_equal(one, other):
+                return f"execution {number}: output {output} is wrong"
+    return ""
+
+
+def _within_marks(
+    compilation: nd.Compilation, arrays: Sequence[Array], wanted: Sequence[Array]
+) -> tuple[list[Array], bool]:
+    """Executes with outputs between marks; returns them, and whether the marks were left alone."""
+    ends = np.cumsum([0, *(_MARGIN + -(-each.nbytes // 64) * 64 for each in wanted)])
+    memory = np.full(int(ends[-1]) + _MARGIN, _MARK, np.uint8)
+    is_mark = np.ones(memory.size, np.bool_)
+    outputs = []
+    for (start, _), each in zip(pairwise(ends.tolist()), wanted, strict=True):
+        place = slice(start + _MARGIN, start + _MARGIN + each.nbytes)
+        is_mark[place] = False
+        outputs.append(memory[place].view(each.dtype).reshape(each.shape))
+    executed(compilation, arrays, outputs)
+    return outputs, bool((memory[is_mark] == _MARK).all())

@@ -1,0 +1,67 @@
+"""Compares random programs, in several ways, with the references.
+
+    .venv/bin/python tests/random_graphs/programs.py --first 100000 --count 4000 --seconds 3600
+    .venv/bin/python tests/random_graphs/programs.py --lengths --first 100000 --count 4000
+
+Programs nest loops and branches, exit early, take no turn at all, and let lists grow; they run
+compiled as a whole, and with some of their operations on another device. With `--lengths`, the
+lengths of their tensors follow from data; they run on the first tier, too. Each program is
+determined by its number.
+"""
+
+import argparse
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+
+def _ways(*, lengths: bool) -> Mapping[str, Callable[[int], str]]:
+    """Returns what compares a program, by the way in which it runs."""
+    from random_graphs.data_programs import WAYS, data_mismatch
+    from random_graphs.loop_programs import mismatch_of
+
+    if lengths:
+        return {way: partial(data_mismatch, way=way) for way in WAYS}
+    return {
+        "compiled": partial(mismatch_of, is_split=False),
+        "split": partial(mismatch_of, is_split=True),
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="time limit")
+    parser.add_argument("--lengths", action="store_true", help="programs whose lengths follow from data")
+    arguments = parser.parse_args()
+    os.environ.update(NEURALD_AUTOSTART="0", NEURALD_POLICY="android")
+    ways = _ways(lengths=arguments.lengths)
+    end_s, failed, done = time.monotonic() + arguments.seconds, 0, 0
+    for seed in range(arguments.first, arguments.first + arguments.count):
+        if time.monotonic() > end_s:
+            break
+        for way, mismatch in ways.items():
+            try:
+                found = mismatch(seed)
+            except Exception:
+                found = traceback.format_exc(limit=-3)
+            if found:
+                failed += 1
+                print(f"program {seed}, {way}: {found}", flush=True)
+        done += 1
+        if done % 50 == 0:
+            print(f"{done} programs, {failed} findings", flush=True)
+    print(f"{done} programs, {failed} findings")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
