@@ -178,7 +178,13 @@ def gather() -> tuple[Kernel, ...]:
 
 
 def top_k() -> tuple[Kernel, ...]:
-    """The indices of the three largest elements of each row."""
+    """The indices of the three largest elements of each long row."""
+    builder = GraphBuilder()
+    return _fused(builder.finish(builder.top_k(builder.input(2, 300), 3, prefers_lower_index=True)))
+
+
+def short_top_k() -> tuple[Kernel, ...]:
+    """The indices of the three largest elements of each short row."""
     builder = GraphBuilder()
     return _fused(builder.finish(builder.top_k(builder.input(2, 40), 3, prefers_lower_index=True)))
 
@@ -300,6 +306,7 @@ KERNELS: Mapping[str, tuple[Callable[[], tuple[Kernel, ...]], Target]] = {
             transposition,
             gather,
             top_k,
+            short_top_k,
             arg_max,
             scatter,
             positions,

@@ -31,15 +31,18 @@ _BLOCKS_PER_RESULT = 3
 _MIN_BLOCK_ELEMENTS = 4
 #: Results up to this number are ordered by counting.
 _MAX_COUNTED = 256
-#: Cycles per heap level of a processed element, and per element.
-_LEVEL_CYCLES, _ELEMENT_CYCLES = 4.0, 0.5
+#: Cycles per heap level of a processed element, per element, per element behind whole vectors, and
+#: per element that enters the heap, which no processor predicts.
+_LEVEL_CYCLES, _ELEMENT_CYCLES, _SINGLE_CYCLES, _ENTRY_CYCLES = 4.0, 0.5, 3.0, 30.0
 
 
-def cycles(node: TopK) -> float:
+def cycles(node: TopK, target: Target) -> float:
     """Returns the cycles that a row takes whose elements are in random order."""
     few, many = max(1, estimate(node.output.shape[-1])), estimate(node.input.shape[-1])
     looked_at = min(many, few * (1 + math.log(many / few)))
-    return (looked_at + few) * _LEVEL_CYCLES * math.log2(few + 1) + many * _ELEMENT_CYCLES
+    ordering = (looked_at + few) * _LEVEL_CYCLES * math.log2(few + 1) + (looked_at - few) * _ENTRY_CYCLES
+    singles = (many - few) % (_REGISTERS * target.lanes(4))
+    return ordering + many * _ELEMENT_CYCLES + singles * _SINGLE_CYCLES
 
 
 def routine(kernel: Kernel, node: TopK, target: Target) -> Routine:
@@ -49,7 +52,7 @@ def routine(kernel: Kernel, node: TopK, target: Target) -> Routine:
     writer = _HeapWriter(rows, node, target)
     writer.write()
     return rows.routine(
-        cycles(node),
+        cycles(node, target),
         f"the largest {count} of {length}",
         scratch_bytes=writer.scratch_bytes,
         # There is no heap of no elements.

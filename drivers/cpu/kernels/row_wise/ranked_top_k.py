@@ -12,7 +12,12 @@ from neurald.drivers.compiler.ir.extents.extent import Extent
 from neurald.drivers.compiler.ir.graph import TopK
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.cpu.kernels.common.addressing import address
-from neurald.drivers.cpu.kernels.row_wise.sort_keys import key_bits, key_vector, keys_at
+from neurald.drivers.cpu.kernels.row_wise.sort_keys import (
+    bits_of_comparison,
+    key_bits,
+    key_vector,
+    row_keys,
+)
 from neurald.drivers.cpu.kernels.row_wise.top_k_rows import TopKRows
 from neurald.drivers.cpu.target.routine import Routine
 from neurald.drivers.cpu.target.target import Target
@@ -22,7 +27,7 @@ _BITS: Final = 64
 #: Size of the index of an element.
 _INDEX_BYTES: Final = 4
 #: Cycles of a row, of each element, and of each vector that it is compared with.
-_ROW_CYCLES, _ELEMENT_CYCLES, _VECTOR_CYCLES = 10.0, 2.0, 2.0
+_ROW_CYCLES, _ELEMENT_CYCLES, _VECTOR_CYCLES = 10.0, 1.5, 1.5
 
 
 def cycles(node: TopK, target: Target) -> float:
@@ -79,24 +84,20 @@ class _RankWriter:
                     self._rows.store(index, row, each.index)
 
     def _keys(self, source: str) -> dict[int, str]:
-        """Returns the vectors of keys of a row by their starts, and stores the keys.
-
-        The last vector ends with the row.
-        """
-        code, v, found = self._code, self._v, {}
-        for first in range(0, self._length, v.lanes):
-            begin = min(first, self._length - v.lanes)
-            keys = found[begin] = keys_at(v, self._kind, source, str(begin))
-            code.effect(
-                f"store {v.type(self._key)} {keys}, ptr {self._key_at(str(begin))}, align {self._key_bytes}"
-            )
+        """Returns the vectors of keys of a row, see `row_keys`, and stores the keys."""
+        v, found = self._v, row_keys(self._v, self._kind, source, self._length)
+        for begin, keys in found.items():
+            at = self._key_at(str(begin))
+            self._code.effect(f"store {v.type(self._key)} {keys}, ptr {at}, align {self._key_bytes}")
         return found
 
     def _rank(self, keys: dict[int, str], index: str) -> str:
         """Returns the number of elements that precede the one at an index."""
         code, v = self._code, self._v
         own = v.splat(self._key, code.fresh(f"load {self._key}, ptr {self._key_at(index)}"))
-        above, reaching = (self._bits(keys, own, condition) for condition in ("sgt", "sge"))
+        above, reaching = (
+            bits_of_comparison(v, self._key, keys, condition, own, bits=_BITS) for condition in ("sgt", "sge")
+        )
         # Those with a lower index; or those with a higher one, which are the other ones and itself.
         equals = code.value(f"shl i64 -1, {index}")
         if self._node.prefers_lower_index:
@@ -106,16 +107,6 @@ class _RankWriter:
         preceding = code.value(f"or i64 {above}, {code.value(f'and i64 {reaching}, {equals}')}")
         code.declarations.add("declare i64 @llvm.ctpop.i64(i64)")
         return code.value(f"call i64 @llvm.ctpop.i64(i64 {preceding})")
-
-    def _bits(self, keys: dict[int, str], own: str, condition: str) -> str:
-        """Returns a number with a bit for each element, set if it compares so with a key."""
-        code, v, found = self._code, self._v, "0"
-        for begin, each in keys.items():
-            holds = v.compare(condition, self._key, each, own)
-            bits = holds if v.lanes == 1 else code.value(f"bitcast {v.type('i1')} {holds} to i{v.lanes}")
-            wide = bits if v.lanes == _BITS else code.value(f"zext i{v.lanes} {bits} to i64")
-            found = code.value(f"or i64 {found}, {code.value(f'shl i64 {wide}, {begin}')}")
-        return found
 
     @property
     def _key_bytes(self) -> int:

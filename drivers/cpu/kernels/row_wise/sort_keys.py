@@ -48,6 +48,43 @@ def keys_at(v: Vector, kind: Scalar, source: str, index: str) -> str:
     return value if is_signed(kind) else v.binary("xor", key, value, v.number(key, -(1 << (bits - 1))))
 
 
+def row_keys(v: Vector, kind: Scalar, source: str, length: int) -> dict[int, str]:
+    """Loads a row as vectors of keys, which are returned by the number of their first element.
+
+    The last vector ends with the row, and may begin within the one before.
+
+    Args:
+        v: the vectors; see `key_vector`.
+        kind: type of the elements.
+        source: address of the row.
+        length: number of elements of the row.
+    """
+    begins = (min(first, length - v.lanes) for first in range(0, length, v.lanes))
+    return {begin: keys_at(v, kind, source, str(begin)) for begin in begins}
+
+
+def bits_of_comparison(
+    v: Vector, key: str, keys: dict[int, str], condition: str, own: str, *, bits: int
+) -> str:
+    """Returns an integer with a bit for each element, set if it compares so with a key.
+
+    Args:
+        v: the vectors.
+        key: type of the keys.
+        keys: those of a row, see `row_keys`.
+        condition: such as `sgt`.
+        own: the key that they are compared with, in every lane.
+        bits: size of the result, at least 64 and the length of the row.
+    """
+    code, found = v.code, "0"
+    for begin, each in keys.items():
+        holds = v.compare(condition, key, each, own)
+        some = holds if v.lanes == 1 else code.value(f"bitcast {v.type('i1')} {holds} to i{v.lanes}")
+        wide = some if v.lanes == bits else code.value(f"zext i{v.lanes} {some} to i{bits}")
+        found = code.value(f"or i{bits} {found}, {code.value(f'shl i{bits} {wide}, {begin}')}")
+    return found
+
+
 def _of_floats(v: Vector, element: str, value: str, bits: int) -> str:
     key, largest = f"i{bits}", (1 << (bits - 1)) - 1
     # Adding 0 turns -0.0 into 0.0.

@@ -24,7 +24,7 @@ from neurald.drivers.cpu.target.target import Target
 _DIGIT_BITS: Final = 8
 _DIGITS, _COUNT_BYTES = 1 << _DIGIT_BITS, 4
 #: Cycles for an element, for its digit, and for all values of a digit.
-_ELEMENT_CYCLES, _DIGIT_CYCLES, _VALUES_CYCLES = 4.0, 4.0, 400.0
+_ELEMENT_CYCLES, _DIGIT_CYCLES, _VALUES_CYCLES = 3.0, 2.5, 250.0
 
 
 def cycles(node: TopK) -> float:

@@ -1,4 +1,4 @@
-; the largest 3 of 40
+; the largest 3 of 300
 declare <8 x i32> @llvm.smax.v8i32(<8 x i32>, <8 x i32>)
 declare i32 @llvm.ctpop.i32(i32)
 declare i32 @llvm.cttz.i32(i32, i1)
@@ -8,7 +8,7 @@ declare i64 @llvm.vector.reduce.add.v4i64(<4 x i64>)
 
 ; Puts a mark into a heap of %count, of which the place %hole is free: down to where nothing below
 ; it is less.
-define internal void @k2240942481183b69_sift(ptr %heap, i64 %hole, i64 %count, i64 %mark) nounwind {
+define internal void @k2a0d70430ce3135d_sift(ptr %heap, i64 %hole, i64 %count, i64 %mark) nounwind {
 entry:
   br label %test
 test:
@@ -39,20 +39,19 @@ end:
   ret void
 }
 
-define void @k2240942481183b69(ptr noalias %a0, ptr noalias %a1, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
+define void @k2a0d70430ce3135d(ptr noalias %a0, ptr noalias %a1, ptr %scratch, ptr %status, i64 %begin, i64 %end) nounwind {
   %v27 = sub i64 0, 0
-  %v66 = mul i64 3, 4
   br label %v1.before
 v1.before:
   br label %v1
 v1:
-  %v2 = phi i64 [ %begin, %v1.before ], [ %v162, %v1.next ]
-  %v3 = phi i64 [ %begin, %v1.before ], [ %v160, %v1.next ]
-  %v162.more = icmp slt i64 %v2, %end
-  br i1 %v162.more, label %v1.turn, label %v1.after
+  %v2 = phi i64 [ %begin, %v1.before ], [ %v165, %v1.next ]
+  %v3 = phi i64 [ %begin, %v1.before ], [ %v163, %v1.next ]
+  %v165.more = icmp slt i64 %v2, %end
+  br i1 %v165.more, label %v1.turn, label %v1.after
 v1.turn:
   %v4 = sub i64 %v2, %begin
-  %v5 = mul i64 %v3, 160
+  %v5 = mul i64 %v3, 1200
   %v6 = getelementptr i8, ptr %a1, i64 %v5
   br label %v7.before
 v7.before:
@@ -85,7 +84,7 @@ v7.next:
 v7.after:
   %v28 = getelementptr i64, ptr %scratch, i64 %v27
   %v29 = load i64, ptr %v28
-  call void @k2240942481183b69_sift(ptr %scratch, i64 %v27, i64 3, i64 %v29)
+  call void @k2a0d70430ce3135d_sift(ptr %scratch, i64 %v27, i64 3, i64 %v29)
   %v30 = getelementptr i8, ptr %scratch, i64 32
   br label %v31.before
 v31.before:
@@ -108,7 +107,7 @@ v31:
   br label %v31.next
 v31.next:
   %v46 = add i64 %v32, 1
-  %v46.more = icmp slt i64 %v46, 4
+  %v46.more = icmp slt i64 %v46, 33
   br i1 %v46.more, label %v31, label %v31.after
 v31.after:
   store <8 x i32> %v45, ptr %v30, align 32
@@ -139,142 +138,154 @@ v47.next:
   br i1 %v64.more, label %v47, label %v47.after
 v47.after:
   %v65 = xor i32 %v63, -2147483648
-  %v67 = getelementptr i8, ptr %v6, i64 %v66
-  %v68 = load <32 x float>, ptr %v67, align 4
-  %v69 = fadd <32 x float> %v68, splat (float 0x0000000000000000)
-  %v70 = bitcast <32 x float> %v69 to <32 x i32>
-  %v71 = ashr <32 x i32> %v70, splat (i32 31)
-  %v72 = and <32 x i32> %v71, splat (i32 2147483647)
-  %v73 = xor <32 x i32> %v70, %v72
-  %v74 = fcmp uno <32 x float> %v68, %v68
-  %v75 = select <32 x i1> %v74, <32 x i32> splat (i32 2147483647), <32 x i32> %v73
-  %v76 = load i64, ptr %scratch
-  %v77 = lshr i64 %v76, 32
-  %v78 = trunc i64 %v77 to i32
-  %v79 = icmp eq i32 %v65, -2147483648
-  %v80 = sub i32 %v65, 1
-  %v81 = select i1 %v79, i32 %v65, i32 %v80
-  %v82 = call i32 @llvm.smax.i32(i32 %v78, i32 %v81)
-  %v83 = insertelement <32 x i32> poison, i32 %v82, i64 0
-  %v84 = shufflevector <32 x i32> %v83, <32 x i32> poison, <32 x i32> zeroinitializer
-  %v85 = icmp sgt <32 x i32> %v75, %v84
-  %v86 = bitcast <32 x i1> %v85 to i32
-  %v87 = call i32 @llvm.ctpop.i32(i32 %v86)
-  %v88 = zext i32 %v87 to i64
-  br label %v89.before
-v89.before:
-  br label %v89
-v89:
-  %v90 = phi i64 [ 0, %v89.before ], [ %v116, %v89.next ]
-  %v91 = phi i32 [ %v86, %v89.before ], [ %v115, %v89.next ]
-  %v116.more = icmp slt i64 %v90, %v88
-  br i1 %v116.more, label %v89.turn, label %v89.after
-v89.turn:
-  %v92 = call i32 @llvm.cttz.i32(i32 %v91, i1 true)
-  %v93 = zext i32 %v92 to i64
-  %v94 = add i64 %v93, 3
-  %v95 = mul i64 %v94, 4
-  %v96 = getelementptr i8, ptr %v6, i64 %v95
-  %v97 = load float, ptr %v96, align 4
-  %v98 = fadd float %v97, 0x0000000000000000
-  %v99 = bitcast float %v98 to i32
-  %v100 = ashr i32 %v99, 31
-  %v101 = and i32 %v100, 2147483647
-  %v102 = xor i32 %v99, %v101
-  %v103 = fcmp uno float %v97, %v97
-  %v104 = select i1 %v103, i32 2147483647, i32 %v102
-  %v105 = sext i32 %v104 to i64
-  %v106 = shl i64 %v105, 32
-  %v107 = trunc i64 %v94 to i32
-  %v108 = xor i32 %v107, -1
-  %v109 = zext i32 %v108 to i64
-  %v110 = or i64 %v106, %v109
-  %v111 = load i64, ptr %scratch
-  %v112 = icmp sgt i64 %v110, %v111
-  br i1 %v112, label %v113.then, label %v113.after
-v113.then:
-  call void @k2240942481183b69_sift(ptr %scratch, i64 0, i64 3, i64 %v110)
-  br label %v113.after
-v113.after:
-  %v114 = sub i32 %v91, 1
-  %v115 = and i32 %v91, %v114
-  br label %v89.next
-v89.next:
-  %v116 = add i64 %v90, 1
-  br label %v89
-v89.after:
-  br label %v117.before
-v117.before:
-  br label %v117
-v117:
-  %v118 = phi i64 [ 35, %v117.before ], [ %v138, %v117.next ]
-  %v138.more = icmp slt i64 %v118, 40
-  br i1 %v138.more, label %v117.turn, label %v117.after
-v117.turn:
-  %v119 = mul i64 %v118, 4
-  %v120 = getelementptr i8, ptr %v6, i64 %v119
-  %v121 = load float, ptr %v120, align 4
-  %v122 = fadd float %v121, 0x0000000000000000
-  %v123 = bitcast float %v122 to i32
-  %v124 = ashr i32 %v123, 31
-  %v125 = and i32 %v124, 2147483647
-  %v126 = xor i32 %v123, %v125
-  %v127 = fcmp uno float %v121, %v121
-  %v128 = select i1 %v127, i32 2147483647, i32 %v126
-  %v129 = sext i32 %v128 to i64
-  %v130 = shl i64 %v129, 32
-  %v131 = trunc i64 %v118 to i32
-  %v132 = xor i32 %v131, -1
-  %v133 = zext i32 %v132 to i64
-  %v134 = or i64 %v130, %v133
-  %v135 = load i64, ptr %scratch
-  %v136 = icmp sgt i64 %v134, %v135
-  br i1 %v136, label %v137.then, label %v137.after
-v137.then:
-  call void @k2240942481183b69_sift(ptr %scratch, i64 0, i64 3, i64 %v134)
-  br label %v137.after
-v137.after:
-  br label %v117.next
-v117.next:
-  %v138 = add i64 %v118, 1
-  br label %v117
-v117.after:
-  %v139 = getelementptr i64, ptr %scratch, i64 3
-  store i64 -9223372036854775808, ptr %v139
-  %v154 = mul i64 %v3, 3
-  br label %v140.before
-v140.before:
-  br label %v140
-v140:
-  %v141 = phi i64 [ 0, %v140.before ], [ %v157, %v140.next ]
-  %v142 = getelementptr i64, ptr %scratch, i64 %v141
-  %v143 = load i64, ptr %v142
-  %v144 = insertelement <4 x i64> poison, i64 %v143, i64 0
-  %v145 = shufflevector <4 x i64> %v144, <4 x i64> poison, <4 x i32> zeroinitializer
-  %v146 = getelementptr i64, ptr %scratch, i64 0
-  %v147 = load <4 x i64>, ptr %v146, align 8
-  %v148 = icmp sgt <4 x i64> %v147, %v145
-  %v149 = sext <4 x i1> %v148 to <4 x i64>
-  %v150 = sub <4 x i64> splat (i64 0), %v149
-  %v151 = call i64 @llvm.vector.reduce.add.v4i64(<4 x i64> %v150)
-  %v152 = trunc i64 %v143 to i32
-  %v153 = xor i32 %v152, -1
-  %v155 = add i64 %v154, %v151
-  %v156 = getelementptr i32, ptr %a0, i64 %v155
-  store i32 %v153, ptr %v156, align 4
-  br label %v140.next
-v140.next:
-  %v157 = add i64 %v141, 1
-  %v157.more = icmp slt i64 %v157, 3
-  br i1 %v157.more, label %v140, label %v140.after
+  %v81 = icmp eq i32 %v65, -2147483648
+  %v82 = sub i32 %v65, 1
+  %v83 = select i1 %v81, i32 %v65, i32 %v82
+  br label %v66.before
+v66.before:
+  br label %v66
+v66:
+  %v67 = phi i64 [ 3, %v66.before ], [ %v119, %v66.next ]
+  %v68 = mul i64 %v67, 4
+  %v69 = getelementptr i8, ptr %v6, i64 %v68
+  %v70 = load <32 x float>, ptr %v69, align 4
+  %v71 = fadd <32 x float> %v70, splat (float 0x0000000000000000)
+  %v72 = bitcast <32 x float> %v71 to <32 x i32>
+  %v73 = ashr <32 x i32> %v72, splat (i32 31)
+  %v74 = and <32 x i32> %v73, splat (i32 2147483647)
+  %v75 = xor <32 x i32> %v72, %v74
+  %v76 = fcmp uno <32 x float> %v70, %v70
+  %v77 = select <32 x i1> %v76, <32 x i32> splat (i32 2147483647), <32 x i32> %v75
+  %v78 = load i64, ptr %scratch
+  %v79 = lshr i64 %v78, 32
+  %v80 = trunc i64 %v79 to i32
+  %v84 = call i32 @llvm.smax.i32(i32 %v80, i32 %v83)
+  %v85 = insertelement <32 x i32> poison, i32 %v84, i64 0
+  %v86 = shufflevector <32 x i32> %v85, <32 x i32> poison, <32 x i32> zeroinitializer
+  %v87 = icmp sgt <32 x i32> %v77, %v86
+  %v88 = bitcast <32 x i1> %v87 to i32
+  %v89 = call i32 @llvm.ctpop.i32(i32 %v88)
+  %v90 = zext i32 %v89 to i64
+  br label %v91.before
+v91.before:
+  br label %v91
+v91:
+  %v92 = phi i64 [ 0, %v91.before ], [ %v118, %v91.next ]
+  %v93 = phi i32 [ %v88, %v91.before ], [ %v117, %v91.next ]
+  %v118.more = icmp slt i64 %v92, %v90
+  br i1 %v118.more, label %v91.turn, label %v91.after
+v91.turn:
+  %v94 = call i32 @llvm.cttz.i32(i32 %v93, i1 true)
+  %v95 = zext i32 %v94 to i64
+  %v96 = add i64 %v67, %v95
+  %v97 = mul i64 %v96, 4
+  %v98 = getelementptr i8, ptr %v6, i64 %v97
+  %v99 = load float, ptr %v98, align 4
+  %v100 = fadd float %v99, 0x0000000000000000
+  %v101 = bitcast float %v100 to i32
+  %v102 = ashr i32 %v101, 31
+  %v103 = and i32 %v102, 2147483647
+  %v104 = xor i32 %v101, %v103
+  %v105 = fcmp uno float %v99, %v99
+  %v106 = select i1 %v105, i32 2147483647, i32 %v104
+  %v107 = sext i32 %v106 to i64
+  %v108 = shl i64 %v107, 32
+  %v109 = trunc i64 %v96 to i32
+  %v110 = xor i32 %v109, -1
+  %v111 = zext i32 %v110 to i64
+  %v112 = or i64 %v108, %v111
+  %v113 = load i64, ptr %scratch
+  %v114 = icmp sgt i64 %v112, %v113
+  br i1 %v114, label %v115.then, label %v115.after
+v115.then:
+  call void @k2a0d70430ce3135d_sift(ptr %scratch, i64 0, i64 3, i64 %v112)
+  br label %v115.after
+v115.after:
+  %v116 = sub i32 %v93, 1
+  %v117 = and i32 %v93, %v116
+  br label %v91.next
+v91.next:
+  %v118 = add i64 %v92, 1
+  br label %v91
+v91.after:
+  br label %v66.next
+v66.next:
+  %v119 = add i64 %v67, 32
+  %v119.more = icmp slt i64 %v119, 291
+  br i1 %v119.more, label %v66, label %v66.after
+v66.after:
+  br label %v120.before
+v120.before:
+  br label %v120
+v120:
+  %v121 = phi i64 [ 291, %v120.before ], [ %v141, %v120.next ]
+  %v141.more = icmp slt i64 %v121, 300
+  br i1 %v141.more, label %v120.turn, label %v120.after
+v120.turn:
+  %v122 = mul i64 %v121, 4
+  %v123 = getelementptr i8, ptr %v6, i64 %v122
+  %v124 = load float, ptr %v123, align 4
+  %v125 = fadd float %v124, 0x0000000000000000
+  %v126 = bitcast float %v125 to i32
+  %v127 = ashr i32 %v126, 31
+  %v128 = and i32 %v127, 2147483647
+  %v129 = xor i32 %v126, %v128
+  %v130 = fcmp uno float %v124, %v124
+  %v131 = select i1 %v130, i32 2147483647, i32 %v129
+  %v132 = sext i32 %v131 to i64
+  %v133 = shl i64 %v132, 32
+  %v134 = trunc i64 %v121 to i32
+  %v135 = xor i32 %v134, -1
+  %v136 = zext i32 %v135 to i64
+  %v137 = or i64 %v133, %v136
+  %v138 = load i64, ptr %scratch
+  %v139 = icmp sgt i64 %v137, %v138
+  br i1 %v139, label %v140.then, label %v140.after
+v140.then:
+  call void @k2a0d70430ce3135d_sift(ptr %scratch, i64 0, i64 3, i64 %v137)
+  br label %v140.after
 v140.after:
-  %v158 = add i64 %v3, 1
-  %v159 = icmp eq i64 %v158, 2
-  %v160 = select i1 %v159, i64 0, i64 %v158
-  %v161 = zext i1 %v159 to i64
+  br label %v120.next
+v120.next:
+  %v141 = add i64 %v121, 1
+  br label %v120
+v120.after:
+  %v142 = getelementptr i64, ptr %scratch, i64 3
+  store i64 -9223372036854775808, ptr %v142
+  %v157 = mul i64 %v3, 3
+  br label %v143.before
+v143.before:
+  br label %v143
+v143:
+  %v144 = phi i64 [ 0, %v143.before ], [ %v160, %v143.next ]
+  %v145 = getelementptr i64, ptr %scratch, i64 %v144
+  %v146 = load i64, ptr %v145
+  %v147 = insertelement <4 x i64> poison, i64 %v146, i64 0
+  %v148 = shufflevector <4 x i64> %v147, <4 x i64> poison, <4 x i32> zeroinitializer
+  %v149 = getelementptr i64, ptr %scratch, i64 0
+  %v150 = load <4 x i64>, ptr %v149, align 8
+  %v151 = icmp sgt <4 x i64> %v150, %v148
+  %v152 = sext <4 x i1> %v151 to <4 x i64>
+  %v153 = sub <4 x i64> splat (i64 0), %v152
+  %v154 = call i64 @llvm.vector.reduce.add.v4i64(<4 x i64> %v153)
+  %v155 = trunc i64 %v146 to i32
+  %v156 = xor i32 %v155, -1
+  %v158 = add i64 %v157, %v154
+  %v159 = getelementptr i32, ptr %a0, i64 %v158
+  store i32 %v156, ptr %v159, align 4
+  br label %v143.next
+v143.next:
+  %v160 = add i64 %v144, 1
+  %v160.more = icmp slt i64 %v160, 3
+  br i1 %v160.more, label %v143, label %v143.after
+v143.after:
+  %v161 = add i64 %v3, 1
+  %v162 = icmp eq i64 %v161, 2
+  %v163 = select i1 %v162, i64 0, i64 %v161
+  %v164 = zext i1 %v162 to i64
   br label %v1.next
 v1.next:
-  %v162 = add i64 %v2, 1
+  %v165 = add i64 %v2, 1
   br label %v1
 v1.after:
   ret void
