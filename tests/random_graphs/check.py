@@ -101,7 +101,7 @@ def mismatches(graph: RandomGraph, names: Sequence[str] = ()) -> Iterator[Mismat
         if names and way.name not in names:
             continue
         told = f"{way.name}, {preference.name}, {mode}"
-        with _cpu(compiles=way.compiles) as cpu, _warnings() as warnings:
+        with _cpu(compiles=way.compiles) as cpu, logged_warnings() as warnings:
             try:
                 builder = nd.CompilationBuilder(graph.model, [*way.devices, cpu])
                 builder.set_caching(None)
@@ -145,7 +145,7 @@ class _Messages(logging.Handler):
 
 
 @contextlib.contextmanager
-def _warnings() -> Iterator[list[str]]:
+def logged_warnings() -> Iterator[list[str]]:
     """Yields the list of warnings that neurald logs during the block."""
     handler = _Messages()
     logger = logging.getLogger("neurald")

@@ -605,6 +605,19 @@ class _Graph:
         return next(n for n, each in enumerate(self._file.graphs) if each is graph.graph)
 
 
+def _needed(graph: TfliteGraph) -> list[Any]:
+    """Returns the operators on which the outputs of a graph depend.
+
+    A plan may run others, or not.
+    """
+    wanted, found = {*graph.outputs}, []
+    for operator in reversed(graph.operators):
+        if not wanted.isdisjoint(operator.outputs):
+            wanted.update(operator.inputs)
+            found.append(operator)
+    return found[::-1]
+
+
 class DataNetwork:
     """A network; the seed determines it.
 
@@ -627,6 +640,8 @@ class DataNetwork:
         results = [each for each in graph.values[len(self._shapes) :] if each.index not in graph.read]
         chosen = [each.index for each in results if each.index not in graph.graph.inputs]
         graph.graph.outputs = list(dict.fromkeys(chosen or [graph.values[-1].index]))
+        for each in self.file.graphs:
+            each.operators = _needed(each)
 
     def _shape(self, graph: _Graph) -> tuple[int | Length, ...]:
         rank = self._rng.choice((1, 1, 1, 2, 2, 3))

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
+from random_graphs.check import logged_warnings
 from random_graphs.data_lengths import DataNetwork
 from random_graphs.loop_programs import devices_of
 from support.cpu.first_tier import prepared
@@ -54,7 +55,15 @@ def data_mismatch(seed: int, way: str, executions: int = 5) -> str:
         "first tier": (_FirstTier(),),
         "split": devices_of(model, random.Random(seed)),
     }
-    compilation, reference = compiled(model, *devices[way]), compiled(model, ReferenceDevice())
+    with logged_warnings() as warnings:
+        found = _mismatch(network, seed, compiled(model, *devices[way]), model, executions)
+    return found or "".join(f"warning: {each}" for each in warnings[:1])
+
+
+def _mismatch(
+    network: DataNetwork, seed: int, compilation: nd.Compilation, model: Model, executions: int
+) -> str:
+    reference = compiled(model, ReferenceDevice())
     for number in range(executions):
         arrays = network.arrays(seed * 100 + number)
         try:

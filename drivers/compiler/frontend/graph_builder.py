@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from neurald.drivers.compiler.frontend.constant_lowering import EvaluateGraph, constant_results
-from neurald.drivers.compiler.frontend.lengths.bounded_shapes import BoundedShapes, counts_rows
+from neurald.drivers.compiler.frontend.lengths.bounded_shapes import BoundedShapes
 from neurald.drivers.compiler.frontend.lengths.computed_lengths import computed_lengths
 from neurald.drivers.compiler.frontend.lengths.open_lengths import lengths_of
 from neurald.drivers.compiler.frontend.lowering_options import LoweringOptions
@@ -28,7 +28,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.model.graph import Operation
 from neurald.hal.model.model import Model
 from neurald.hal.operations import DEFINITIONS
-from neurald.hal.operations.machinery.call import Array, Call
+from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
 from neurald.hal.validation.shape_inference import at_operation, infer_shapes
 
 #: Memory that the compilation of one operation takes, including its code.
@@ -134,8 +134,11 @@ class _ModelLowering:
         )
         self._builder.begin(position)
         # The shape of a value with a limit is an upper bound, and no length.
-        constants = None if self._bounds.limits_input(call) else lengths_of(call, known.get)
-        if constants is None:
+        has_all_rows = self._has_all_rows(operation, call)
+        constants = None
+        if not has_all_rows and not self._bounds.limits_input(call):
+            constants = lengths_of(call, known.get)
+        if constants is None and not has_all_rows:
             constants = constant_results(
                 call, self._main.operands, self._shapes, known, self._given, self._evaluate
             )
@@ -146,7 +149,7 @@ class _ModelLowering:
         if self._options.has_bounds and self._bounds.concerns(call):
             results = self._bounds.lower_all(operation, call, lowered)
             self._note_shapes(operation, [each.shape for each in results])
-        elif self._options.has_all_rows and counts_rows(call):
+        elif has_all_rows:
             results = [each.value for each in BOUNDED_LOWERINGS[operation.type](call, self._builder)]
             self._note_shapes(operation, [each.shape for each in results])
         else:
@@ -154,6 +157,19 @@ class _ModelLowering:
             self._note_shapes(operation, shapes)
             results = lowered_to(shapes, call, self._builder)
         self._take(operation, call, results)
+
+    def _has_all_rows(self, operation: Operation, call: Call) -> bool:
+        """Returns True if a block's program declares results with all rows that there may be.
+
+        The block may know how many there are, where the program does not.
+        """
+        if not self._options.has_all_rows or operation.type not in BOUNDED_LOWERINGS:
+            return False
+        declared = tuple(self._main.operands[index].dimensions for index in operation.outputs)
+        try:
+            return DEFINITIONS[operation.type].output_shapes(call) != declared
+        except UnknownValue:
+            return True
 
     def _note_shapes(self, operation: Operation, shapes: Sequence[Shape]) -> None:
         """Notes the shapes of results.

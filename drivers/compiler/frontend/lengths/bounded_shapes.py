@@ -132,7 +132,7 @@ _SEGMENT_REDUCTIONS = frozenset(
 )
 
 
-def counts_rows(call: Call) -> bool:
+def _counts_rows(call: Call) -> bool:
     """Returns True if the number of rows of an operation's results follows from data.
 
     Some types of operations count rows, unless they know what determines them.
@@ -173,7 +173,7 @@ class BoundedShapes:
 
     def concerns(self, call: Call) -> bool:
         """Returns True if an operation has an input or result with a limit."""
-        if counts_rows(call) or self.limits_input(call):
+        if _counts_rows(call) or self.limits_input(call):
             return True
         return any(index in self._lengths for indexes in call.binding.inputs.values() for index in indexes)
 

@@ -130,3 +130,29 @@ def test_only_their_rows_are_written(
     found, around = _run_within(nd.CompilationBuilder(model, [CpuDevice()]).finish(), inputs)
     np.testing.assert_allclose(found, wanted, rtol=1e-6)
     assert (around == 0x5A).all()
+
+
+def test_rows_that_are_known_for_some_lengths(caplog: pytest.LogCaptureFixture) -> None:
+    """A list without elements leaves constants, whose distinct elements the program counts."""
+    file = TfliteModel()
+    graph = file.subgraph()
+    given = graph.tensor((1,), "INT32", shape_signature=(-1,))
+    lengths = graph.tensor((2,), "INT32")
+    joined, found, filled = (
+        graph.tensor((1,) * rank, "INT32", shape_signature=(-1,) * rank) for rank in (1, 1, 2)
+    )
+    numbers = graph.tensor((1,), "INT32", shape_signature=(-1,))
+    constant, seven = _given(graph, [6, 8, 9, 6], "INT32"), graph.tensor((), "INT32", data=7, has_rank=True)
+    graph.operator("CONCATENATION", [given, constant], [joined], "ConcatenationOptions", Axis=0)
+    graph.operator("UNIQUE", [joined], [found, numbers], "UniqueOptions", IdxOutType=2)
+    graph.operator("FILL", [lengths, seven], [filled], "FillOptions")
+    graph.inputs, graph.outputs = [given, lengths], [found, numbers, filled]
+    model = nd.load_tflite(file.build())
+    runs = [
+        nd.CompilationBuilder(model, [device]).finish().run for device in (CpuDevice(), ReferenceDevice())
+    ]
+    for values in ([], [8, 1, 1], [], [5]):
+        arrays = np.array(values, np.int32), np.array([2, 3], np.int32)
+        for one, other in zip(*(run(*arrays) for run in runs), strict=True):
+            np.testing.assert_array_equal(one, other)
+    assert "on references" not in caplog.text
