@@ -47,6 +47,10 @@ def failure_to_report(error: BaseException) -> Error:
         return OutOfMemory("the daemon has no memory left for this call")
     if isinstance(error, grpc.RpcError | GeneratorExit):
         # gRPC expects this very exception, and keeps it.
-        raise error.with_traceback(None)
+        try:
+            raise error.with_traceback(None)
+        finally:
+            # An exception to which its frames refer keeps them, and the memory of the call.
+            del error
     logger.error("a call failed", exc_info=error)
     return OpFailed("internal error of the daemon; its log has the details")
