@@ -2,14 +2,27 @@
 
 import ctypes
 import os
+import select
 import signal
+import sys
+import time
 import traceback
 from collections.abc import Callable
 
 
 def fork_untold() -> int:
-    """Forks as programs do that embed Python and do not tell it, such as uWSGI."""
-    process: int = ctypes.PyDLL(None).fork()
+    """Forks as programs do that embed Python and do not tell it, such as uWSGI.
+
+    A thread that has waited for the interpreter for a while asks for it. A child of which Python
+    knows nothing would wait for that thread, so that no thread may ask while this one forks.
+    """
+    interval_s = sys.getswitchinterval()
+    sys.setswitchinterval(10 * interval_s + 1)
+    try:
+        time.sleep(2 * interval_s)
+        process: int = ctypes.PyDLL(None).fork()
+    finally:
+        sys.setswitchinterval(interval_s)
     return process
 
 
@@ -23,7 +36,6 @@ def in_child(work: Callable[[], None], timeout_s: float = 20.0, *, fork: Callabl
     if process == 0:
         status = 1
         try:
-            signal.alarm(int(timeout_s))
             work()
             status = 0
         except BaseException:
@@ -32,6 +44,8 @@ def in_child(work: Callable[[], None], timeout_s: float = 20.0, *, fork: Callabl
             os._exit(status)
     os.close(writer)
     with os.fdopen(reader, "rb") as pipe:
+        if not select.select([pipe], [], [], timeout_s)[0]:
+            os.kill(process, signal.SIGKILL)
         said = pipe.read().decode()
     _, status = os.waitpid(process, 0)
-    assert status == 0, said or f"the child ended with status {status:#x}; 0xe means that it hung"
+    assert status == 0, said or f"the child ended with status {status:#x}; 0x9 means that it hung"
