@@ -276,7 +276,9 @@ def run_on_private_copies(
 ) -> ExecutionResult:
     """Runs a validated request on copies of memory that its client can write.
 
-    Outputs are copied back unless the execution was cancelled.
+    Raises:
+        Cancelled: the execution was cancelled, perhaps after its end. No outputs are copied back.
+        Error: see `PreparedModel.execute`.
     """
     with (
         charging(registered.account),
@@ -286,8 +288,10 @@ def run_on_private_copies(
             use.request, is_passthrough=lambda pool: not is_writable(pool), allocate=registered.arenas.take
         )
         result = registered.prepared_model.execute(staged.request, options)
-        is_awaited = options.cancellation is None or not options.cancellation.is_cancelled
-        if result.is_sufficient and is_awaited:
+        if result.is_sufficient:
+            if options.cancellation is not None:
+                # A client that has given up may use the memory of its outputs otherwise by now.
+                options.cancellation.require_not_cancelled("before its outputs were written")
             staged.write_back(output_types(registered.model), result.output_shapes)
             use.wrote(result)
     registered.arenas.give_back(staged.arenas)

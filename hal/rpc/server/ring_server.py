@@ -423,8 +423,9 @@ class RingServer:
         if staged.arenas and result.is_sufficient:
             if received.output_copies is None or result.output_shapes != received.shapes:
                 received.output_copies = staged.output_copies(received.types, result.output_shapes)
-            if not self._cancellation.is_cancelled:
-                copy(received.output_copies)
+            # A client that has given up may use the memory of its outputs otherwise by now.
+            self._cancellation.require_not_cancelled("before its outputs were written")
+            copy(received.output_copies)
         return result
 
     def _staged(self, received: ReceivedRequest, prepared_model: PreparedModel) -> Staged:

@@ -3,11 +3,13 @@
 import contextlib
 import gc
 import sys
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import numpy as np
 import pytest
 from support.daemon.open_files import open_files
 from support.daemon.peer import ring_threads, session_of
@@ -16,11 +18,14 @@ from support.models.addition import AddingDevice
 from support.process.interruption import interruptions
 from support.waiting import wait_until
 
-from neurald.hal.device import ExecuteOptions
+from neurald.hal.device import ExecuteOptions, ExecutionResult
 from neurald.hal.errors import (
     Cancelled,
+    DeadObject,
     MissedDeadlineTransient,
 )
+from neurald.hal.memory.pool import Memory
+from neurald.hal.model.request import Argument, Request
 from neurald.hal.process.threads.processors import Processors
 from neurald.hal.rpc.client.burst import RemoteBurst
 from neurald.hal.rpc.client.prepared_model import RemotePreparedModel
@@ -78,6 +83,57 @@ def test_a_deadline_that_the_driver_does_not_keep(
 def test_cancelling(prepared: RemotePreparedModel, device: AddingDevice) -> None:
     expect_cancelled(device, lambda options: Caller().run(prepared, 1, options))
     Caller().run(prepared, 2)
+
+
+def _submitted(prepared: RemotePreparedModel, request: Request, options: ExecuteOptions) -> ExecutionResult:
+    pending = prepared.submit(request, options)
+    assert pending is not None
+    return pending.result()
+
+
+def _in_burst(prepared: RemotePreparedModel, request: Request, options: ExecuteOptions) -> ExecutionResult:
+    burst = prepared.create_burst()
+    try:
+        return burst.execute(request, options)
+    finally:
+        burst.close()
+
+
+@pytest.mark.parametrize(
+    "execute", [RemotePreparedModel.execute, RemotePreparedModel.call, _in_burst, _submitted]
+)
+def test_a_cancellation_at_the_end_is_an_error_or_the_outputs_are_right(
+    prepared: RemotePreparedModel,
+    device: AddingDevice,
+    execute: Callable[[RemotePreparedModel, Request, ExecuteOptions], ExecutionResult],
+) -> None:
+    """The driver does not notice it any more, and outputs that nobody may want are not written."""
+    caller, cancellation, started = Caller(), Cancellation(), threading.Event()
+    memory = Memory.allocate(24)
+    values, result = np.frombuffer(memory.view(), np.float32).reshape(2, 3)
+    arguments = [Argument(pool=0, offset=offset, length=12) for offset in (0, 12)]
+    shared = Request(inputs=tuple(arguments[:1]), outputs=tuple(arguments[1:]), pools=(memory,))
+    caller.run(prepared, 1)
+    values[:] = 2
+
+    def on_execute(_: Request, options: ExecuteOptions) -> None:
+        started.set()
+        found = options.cancellation
+        wait_until(lambda: found is not None and found.is_cancelled)
+
+    device.on_execute = on_execute
+    with ThreadPoolExecutor(1) as pool:
+        run = pool.submit(execute, prepared, shared, ExecuteOptions(cancellation=cancellation))
+        assert started.wait(60)
+        cancellation.cancel()
+        try:
+            assert run.result(60).is_sufficient
+        except Cancelled:
+            pass
+        else:
+            assert result.tolist() == [3] * 3
+    device.on_execute = lambda *_: None
+    caller.run(prepared, 4)
 
 
 def test_a_call_inside_of_a_call(prepared: RemotePreparedModel, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,12 +325,19 @@ def test_sleeps_that_can_be_cancelled_are_as_before_after_any_interruption(
         with contextlib.suppress(Cancelled):
             burst.execute(caller.request, ExecuteOptions(cancellation=cancellation))
 
-    run()
+    burst.execute(caller.request, RUN)
+    ended = 0
     for number in interruptions(run, ring_peer.__name__, ring_end.__name__):
         interrupted += 1
         polls = 0
         device.on_execute = lambda *_: time.sleep(0.02)
-        burst.execute(caller.request, RUN)
+        try:
+            burst.execute(caller.request, RUN)
+        except DeadObject:
+            # The packet that told of the cancellation was taken, and lost.
+            ended, burst = ended + 1, prepared.create_burst()
+            burst.execute(caller.request, RUN)
+            continue
         assert polls < 20, number
         # A cancellation of the next execution ends its sleep, and nothing else does.
         started, proceed = blocking(device)
@@ -293,6 +356,7 @@ def test_sleeps_that_can_be_cancelled_are_as_before_after_any_interruption(
                 late.result(30)
     burst.close()
     assert interrupted > 15
+    assert ended <= 4 * is_cancelled
 
 
 @pytest.mark.timed
