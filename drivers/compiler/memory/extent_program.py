@@ -258,17 +258,23 @@ class ProgramBuilder:
         return self._numbers[key]
 
     def result(self) -> ExtentProgram:
-        """Returns the program, with the guards that the scope has now."""
+        """Returns the program, with the guards that the scope has now.
+
+        Raises:
+            BadData: its numbers are too large, or there are too many; see `ExtentProgram.check`.
+        """
         guards = tuple(
             Condition(self._sum(guard.extent), int(guard.relation), guard.holds)
             for guard in self._scope.guards.values()
         )
-        return ExtentProgram(
+        program = ExtentProgram(
             bounds=tuple(self._scope.bounds(symbol) for symbol in range(len(self._scope.hints))),
             divisions=tuple(self._divisions),
             guards=guards,
             values=tuple(self._values),
         )
+        program.check()
+        return program
 
     def _sum(self, value: "int | Extent") -> Sum:
         if isinstance(value, int):

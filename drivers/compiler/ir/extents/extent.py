@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 #: broadcasting, and are never open.
 MIN_LENGTH: Final = 2
 MAX_LENGTH: Final = 2**31 - 1
+#: Bounds beyond this are as good as this one, since no index is as large. It leaves room for sums
+#: in 64 bits.
+_MAX_BOUND: Final = 2**60
 
 
 class Extent:
@@ -248,7 +251,7 @@ def least(one: _N, other: _N) -> _N:
     """Returns a number that neither of two numbers is less than. Guards nothing."""
     low, high = _range_of_difference(one, other)
     if low < 0 < high:
-        return min(surely_lowest(one), surely_lowest(other))
+        return max(min(surely_lowest(one), surely_lowest(other)), -_MAX_BOUND)
     return smaller(one, other)
 
 
@@ -256,7 +259,7 @@ def most(one: _N, other: _N) -> _N:
     """Returns a number that neither of two numbers exceeds. Guards nothing."""
     low, high = _range_of_difference(one, other)
     if low < 0 < high:
-        return max(highest(one), highest(other))
+        return min(max(highest(one), highest(other)), _MAX_BOUND)
     return larger(one, other)
 
 

@@ -26,6 +26,13 @@ def test_equal_numbers_are_stored_once() -> None:
     assert len(builder.result().values) == 2
 
 
+def test_a_builder_returns_no_program_that_a_cache_would_refuse() -> None:
+    builder = ProgramBuilder(scope := ExtentScope([37]))
+    builder.number(scope.symbols[0] + (1 << 70))
+    with pytest.raises(BadData, match="is too large"):
+        builder.result()
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -323,6 +323,13 @@ def test_is_equal() -> None:
     assert sum(is_equal(rest, number) for number in range(5)) == 1
 
 
+def test_bounds_of_products_of_many_lengths_fit_into_64_bits() -> None:
+    one, two, three, four = ExtentScope([5, 7, 9, 11]).symbols
+    lowest_one, highest_one = one - two * three * four, two * three * four - one
+    assert -(2**62) < least(lowest_one, highest_one) < 0
+    assert 0 < most(lowest_one, highest_one) < 2**62
+
+
 def test_text_is_a_name_and_the_same_in_every_process() -> None:
     scope = ExtentScope([37])
     length = scope.symbols[0]
