@@ -20,6 +20,7 @@ from neurald.hal.accounting.account import reserve
 from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult, OutputShape
 from neurald.hal.errors import OpFailed
 from neurald.hal.execution.direct_calls import ArrayFunction, ShortExecution
+from neurald.hal.execution.native_serving import NativeCall
 from neurald.hal.execution.reusable import ReusableExecution
 from neurald.hal.lazy_numpy import Array, np
 from neurald.hal.memory.pool import Memory
@@ -116,6 +117,11 @@ class BoundedModel(CpuPreparedModel):
             return result
 
         return execute
+
+    def create_native_call(self, request: Request) -> NativeCall | None:
+        """See `CallsNatively.create_native_call`; none, since each call may find other rows."""
+        del request
+        return None
 
     def create_short_execution(self, request: Request) -> ShortExecution | None:
         """See `CallsDirectly.create_short_execution`."""

@@ -20,6 +20,7 @@ from neurald.drivers.cpu.target.open_executable import OpenExecutable
 from neurald.hal.device import ExecuteOptions, ExecutionResult, OutputShape
 from neurald.hal.errors import Error, OpFailed
 from neurald.hal.execution.direct_calls import ArrayFunction, ShortExecution
+from neurald.hal.execution.native_serving import NativeCall
 from neurald.hal.execution.reference_graph import Step
 from neurald.hal.execution.reusable import ReusableExecution
 from neurald.hal.lazy_numpy import np
@@ -176,6 +177,11 @@ class GrowingModel(CpuPreparedModel):
         return GrowingBinding(
             inputs=inputs, lengths=self._lengths, receive=receive, is_apart=outputs.are_apart
         )
+
+    def create_native_call(self, request: Request) -> NativeCall | None:
+        """See `CallsNatively.create_native_call`; none, since each call may find other lengths."""
+        del request
+        return None
 
     def create_short_execution(self, request: Request) -> ShortExecution | None:
         """See `CallsDirectly.create_short_execution`."""

@@ -1,5 +1,6 @@
 """Decides which executions of a ring native code of the driver serves, and has it serve them."""
 
+import logging
 import socket
 from typing import Final
 
@@ -9,7 +10,7 @@ from neurald.hal.admission.executions.native_gate import GatePlace
 from neurald.hal.admission.sessions.registered_model import RegisteredModel
 from neurald.hal.admission.sessions.session import Session
 from neurald.hal.crashes.breadcrumbs import ActivitySlot
-from neurald.hal.errors import Error
+from neurald.hal.errors import DRIVER_FAULTS, Error
 from neurald.hal.execution.native_serving import PYTHON, REPORT, NativeCall, native_call
 from neurald.hal.model.types import Priority
 from neurald.hal.process.threads.time_slices import AdaptiveSlices
@@ -18,6 +19,8 @@ from neurald.hal.rpc.server.received_request import ReceivedRequest
 from neurald.hal.rpc.transport.ring_end import STORES_IN_ORDER, RingEnd
 from neurald.hal.rpc.transport.ring_packet import SUBMISSION
 from neurald.hal.sync.cancellation import Cancellation
+
+_LOG: Final = logging.getLogger(__name__)
 
 #: Native code only runs executions that use a processor for less. With longer ones, Python takes a
 #: small part of the time, and they wait in the same queue as all others.
@@ -112,6 +115,9 @@ class NativeExecutions:
                 if native is None and call is not None:
                     native = self._native = self._new(call)
         except Error:  # there is no memory for an instance, or no descriptor
+            call = None
+        except DRIVER_FAULTS as error:
+            _LOG.error("native code cannot run a model", exc_info=error)
             call = None
         if call is None or native is None:
             received.may_be_native = False

@@ -1,10 +1,11 @@
 """Runs of lanes that native code of a driver serves, see `neurald.hal.execution.native_serving`."""
 
+import logging
 import socket
 from typing import Final
 
 from neurald.hal.admission.executions.native_gate import GatePlace, NativeShare
-from neurald.hal.errors import Error
+from neurald.hal.errors import DRIVER_FAULTS, Error
 from neurald.hal.execution.native_serving import IDLE, NEEDS_INSTANCE, PYTHON, REPORT, NativeCall
 from neurald.hal.lanes.repeats import SUBMISSION
 from neurald.hal.process.threads.time_slices import AdaptiveSlices
@@ -13,6 +14,8 @@ from neurald.hal.rpc.transport.ring_end import STORES_IN_ORDER, RingEnd
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.service.inference.worker.native_lanes import NativeLanes
 from neurald.service.inference.worker.runner import BoundRun
+
+_LOG: Final = logging.getLogger(__name__)
 
 #: Native code only serves runs that take less. Python takes a small part of the time of others.
 _MAX_NATIVE_NS: Final = 10_000_000
@@ -99,6 +102,9 @@ class NativeLane:
             if runs is None and call is not None:
                 runs = self._runs = self._new_runs(call)
         except Error:  # there is no memory for an instance, or no descriptor
+            call = None
+        except DRIVER_FAULTS as error:
+            _LOG.error("native code cannot run a model", exc_info=error)
             call = None
         if call is None or runs is None:
             self._refused[slot] = bound, times

@@ -19,6 +19,8 @@ from neurald.hal.device import Artifact, ExecuteOptions, PrepareOptions
 from neurald.hal.errors import BadData, MissedDeadlinePersistent
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.request import Argument, Request
+from neurald.hal.process.address import Address
+from neurald.hal.rpc.server.server import DeviceServer
 
 COUNT = 30
 OPTIONS = PrepareOptions(cache_key=b"key")
@@ -88,6 +90,32 @@ def test_repeated_executions_may_have_other_rows(compilation: nd.Compilation, ro
         execution.compute()
         assert execution.output_dimensions(0) == (limit,)
         assert values[:limit].tolist() == _distinct(source)
+
+
+def test_daemons_repeat_executions_with_room_for_all_rows(model: nd.Model, tmp_path: Path) -> None:
+    """Native code, which daemons have repeat other models, does not know the rows that it finds."""
+    server = DeviceServer(CpuDevice(), Address.parse(f"unix://{tmp_path}/d.sock"))
+    server.start()
+    remote = nd.connect(str(server.address))
+    try:
+        compilation = nd.CompilationBuilder(model, [remote]).finish()
+        source, values, numbers = (np.zeros(COUNT, np.int32) for _ in range(3))
+        execution = nd.Execution(compilation, reusable=True)
+        for bind, position, array in (
+            (execution.set_input, 0, source),
+            (execution.set_output, 0, values),
+            (execution.set_output, 1, numbers),
+        ):
+            bind(position, array)
+        with compilation.create_burst() as burst:
+            for number, limit in enumerate((30, 30, 30, 3, 3, 3, 1, 30)):
+                source[:] = np.arange(COUNT)[::-1] % limit
+                execution.compute(burst=burst if number % 2 else None)
+                assert execution.output_dimensions(0) == (limit,)
+                assert values[:limit].tolist() == _distinct(source)
+    finally:
+        remote.close()
+        server.stop()
 
 
 def test_a_buffer_may_be_too_small(compilation: nd.Compilation) -> None:

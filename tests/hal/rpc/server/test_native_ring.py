@@ -28,6 +28,7 @@ from neurald.hal.model.types import Priority
 from neurald.hal.process.address import Address
 from neurald.hal.process.threads.processors import PROCESSORS
 from neurald.hal.rpc.client.device import RemoteDevice, connect
+from neurald.hal.rpc.client.prepared_model import RemotePreparedModel
 from neurald.hal.rpc.server import native_executions
 from neurald.hal.rpc.server.native_ring import NativeRing
 from neurald.hal.rpc.server.server import DeviceServer
@@ -55,6 +56,24 @@ def test_repeated_executions_need_no_python(server: DeviceServer, remote: Remote
     assert admission.executions == 50
     assert admission.busy_s > 0
     assert admission.calls == 0
+
+
+def test_executions_go_on_where_a_driver_fails_to_say_what_native_code_would_run(
+    server: DeviceServer, remote: RemoteDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("a mistake of the driver")
+
+    monkeypatch.setattr(CpuPreparedModel, "create_native_call", fail)
+    prepared = remote.prepare_model(addition(ONES), PrepareOptions())
+    assert isinstance(prepared, RemotePreparedModel)
+    caller = Caller(prepared)
+    caller.run(0)
+    rings = list(prepared.connection.rings._open)
+    for value in range(5):
+        caller.run(value)
+    assert list(prepared.connection.rings._open) == rings, "each execution has ended its ring"
+    assert native(server) == 0
 
 
 def test_traced_executions_need_no_python(server: DeviceServer, remote: RemoteDevice) -> None:

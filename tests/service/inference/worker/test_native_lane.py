@@ -326,6 +326,20 @@ def test_what_only_python_could_repeat_is_tried_again(
     caller.end.close()
 
 
+def test_runs_go_on_where_a_driver_fails_to_say_what_native_code_would_run(
+    same: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: BoundRun) -> NativeCall | None:
+        raise ValueError("a mistake of a driver")
+
+    monkeypatch.setattr(BoundRun, "create_native_call", fail)
+    caller = Repeater(same)
+    for _ in range(10):
+        caller.run(X)
+    assert executions(same) == 0
+    caller.end.close()
+
+
 def test_lanes_are_served_by_native_code_once_the_model_tolerates_it(
     same: LoadedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
