@@ -63,7 +63,7 @@ def quotient(scope: "TermScope", dividend: Any, divisor: Any) -> Any:
     if not divisor > 0:
         raise ZeroDivisionError("an extent is divided by zero")
     whole, rest = divided(scope, dividend, divisor)
-    if _is_below(rest, divisor):
+    if _is_below(scope, rest, divisor):
         return whole
     multiples, other = _without_remainders(scope, rest, divisor)
     if len(terms_of(other)) < len(terms_of(rest)):
@@ -112,7 +112,7 @@ def remainder(scope: "TermScope", dividend: Any, divisor: Any) -> Any:
         raise ZeroDivisionError("an extent is divided by zero")
     _, rest = divided(scope, dividend, divisor)
     for found in (rest, rest + divisor):
-        if _is_below(found, divisor):
+        if _is_below(scope, found, divisor):
             return found
     _, other = _without_remainders(scope, rest, divisor)
     if other is not rest:
@@ -169,11 +169,16 @@ def divided(scope: "TermScope", dividend: Any, divisor: Any) -> tuple[Any, Any]:
     return scope.extent(whole), scope.extent(rest)
 
 
-def _is_below(rest: Any, divisor: Any) -> bool:
-    """Returns True if 0 <= rest < divisor for all sizes."""
-    low = rest.range()[0] if isinstance(rest, Polynomial) else rest
-    distance = divisor - rest
-    least = distance.range()[0] if isinstance(distance, Polynomial) else distance
+def _is_below(scope: "TermScope", rest: Any, divisor: Any) -> bool:
+    """Returns True if 0 <= rest < divisor for all sizes.
+
+    A divisor that is known divides numbers that may be shorter than the scope assumes. Others are
+    lengths of axes, and there is nothing to compute along an axis without elements.
+    """
+    with scope.assuming(scope.least if isinstance(divisor, Polynomial) else 0):
+        low = rest.range()[0] if isinstance(rest, Polynomial) else rest
+        distance = divisor - rest
+        least = distance.range()[0] if isinstance(distance, Polynomial) else distance
     return bool(low >= 0 and least > 0)
 
 

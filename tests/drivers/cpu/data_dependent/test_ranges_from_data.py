@@ -61,6 +61,29 @@ def test_a_range_of_as_many_numbers_as_known(compiles_here: None, caplog: pytest
     assert "on references" not in caplog.text
 
 
+@pytest.mark.parametrize("limit", [8, 16, 32, 33, 64, 65, 128])
+def test_sums_of_ranges_from_a_number_that_may_be_0(limit: int, compiles_here: None) -> None:
+    """Whole blocks of vectors leave no elements for the vector with a mask."""
+    file = TfliteModel()
+    graph = file.subgraph()
+    given, axes = graph.tensor((1,), "INT32"), graph.tensor((1,), "INT32", data=np.zeros(1, np.int32))
+    start, total = (graph.tensor((), "INT32", has_rank=True) for _ in range(2))
+    numbers = graph.tensor((1,), "INT32", shape_signature=(-1,))
+    last, one = (
+        graph.tensor((), "INT32", data=np.array(each, np.int32), has_rank=True) for each in (limit, 1)
+    )
+    graph.operator("SUM", [given, axes], [start], "ReducerOptions")
+    graph.operator("RANGE", [start, last, one], [numbers], "RangeOptions")
+    graph.operator("SUM", [numbers, axes], [total], "ReducerOptions")
+    graph.inputs, graph.outputs = [given], [total]
+    builder = nd.CompilationBuilder(nd.load_tflite(file.build()), [CpuDevice()])
+    builder.set_caching(None)
+    compilation = builder.finish()
+    for first in (0, 1, 2, limit - 1, limit):
+        (found,) = compilation.run(np.array([first], np.int32))
+        assert found == sum(range(first, limit))
+
+
 def test_ranges_of_floats_that_are_data(compiles_here: None, caplog: pytest.LogCaptureFixture) -> None:
     """Elements are sums in order, as those of the reference, and errors are reported."""
     caplog.set_level(logging.INFO)

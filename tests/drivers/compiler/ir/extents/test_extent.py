@@ -1,5 +1,6 @@
 """Extents compute, compare and are spelled like the numbers that they stand for at run time."""
 
+import itertools
 import operator
 import random
 from collections.abc import Callable
@@ -429,6 +430,37 @@ def test_an_assumption_does_not_decide_which_elements_exist(least: int) -> None:
         count = 3 * (1 + length)
         assert value(fills, (length, 0)) == (count >= least)
         assert value(is_three, (length, 0)) == (count == 3)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_arithmetic_holds_for_lengths_that_are_shorter_than_assumed(seed: int) -> None:
+    chosen = random.Random(seed)
+    for _ in range(25):
+        scope = ExtentScope(())
+        symbols = [scope.add_symbol(7, 0, chosen.choice((8, 16, 32))) for _ in range(2)]
+        numbers: list[tuple[Any, Value]] = [(each, operator.itemgetter(n)) for n, each in enumerate(symbols)]
+        with scope.assuming(chosen.choice((1, 2, 8, 16))):
+            for _ in range(6):
+                (one, of_one), (other, of_other) = chosen.choice(numbers), chosen.choice(numbers)
+                operation = chosen.choice(OPERATIONS)
+                divides = operation in (operator.floordiv, operator.mod)
+                if divides or chosen.random() < 0.5:
+                    known = chosen.choice((1, 2, 3, 8, 16, 20, 32))
+                    other, of_other = known, lambda _, known=known: known  # type: ignore[misc]
+                    if not divides and chosen.random() < 0.5:
+                        one, of_one, other, of_other = other, of_other, one, of_one
+
+                def result(
+                    lengths: Lengths, operation: Any = operation, one: Value = of_one, other: Value = of_other
+                ) -> int:
+                    return int(operation(one(lengths), other(lengths)))
+
+                numbers.append((operation(one, other), result))
+        few = (0, 1, 2, 3, 8, 16, 31, 32)
+        for lengths in itertools.product(few, few):
+            if passes(scope, lengths):
+                for number, expected in numbers:
+                    assert value(number, lengths) == expected(lengths)
 
 
 def test_bounds_hold_for_lengths_that_are_shorter_than_assumed() -> None:
