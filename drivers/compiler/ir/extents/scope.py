@@ -193,7 +193,9 @@ class ExtentScope:
         known = self._known.get(key)
         if known is None:
             if len(key) > _MAX_KEY:
-                return self.pinned(PolynomialExtent(self, key, kept))
+                # Who computes with it does not know that it was decided.
+                with self.assuming(0):
+                    return self.pinned(PolynomialExtent(self, key, kept))
             known = self._known[key] = PolynomialExtent(
                 self, key, {product: factor for _, factor, product in ordered}
             )

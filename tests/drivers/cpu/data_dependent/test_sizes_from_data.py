@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.models.plans import executed
 from support.sweeps import sweep
 from support.tflite.builder import TfliteModel
 
@@ -90,6 +91,28 @@ def test_lengths_beyond_all_limits_run_on_references(
     found = compilation.run(given[0], np.array([3_000, 2], np.int32))[0]
     np.testing.assert_array_equal(found, np.ones((3_000, 2), np.float32))
     assert asked
+
+
+@pytest.mark.parametrize("shape", [(0, 2, 0, 1), (4, 1, 0, 0), (3, 1, 2, 0), (2, 0, 3, 1)])
+def test_few_elements_around_nothing_are_all_that_is_written(
+    shape: tuple[int, ...], compiles_here: None
+) -> None:
+    """They do not fill a vector, however many sizes their number is computed from."""
+    file = TfliteModel()
+    graph = file.subgraph()
+    graph.inputs = [graph.tensor(shape, "INT32"), graph.tensor((4, 2), "INT32")]
+    graph.outputs = [graph.tensor((1,) * 4, "INT32", shape_signature=(-1,) * 4)]
+    graph.operator("PAD", graph.inputs, graph.outputs, "PadOptions")
+    builder = nd.CompilationBuilder(nd.load_tflite(file.build()), [CpuDevice()])
+    builder.set_caching(None)
+    compilation = builder.finish()
+    for pads in ([[1, 1], [2, 1], [0, 2], [0, 1]], [[0, 1], [1, 0], [0, 2], [0, 1]], [[1, 0]] * 4):
+        padded = tuple(np.add(shape, np.sum(pads, 1)).tolist())
+        memory = np.full(2048, 7, np.int32)
+        output = memory[1024 : 1024 + np.prod(padded)].reshape(padded)
+        executed(compilation, [np.zeros(shape, np.int32), np.array(pads, np.int32)], [output])
+        assert not output.any()
+        assert (memory != 7).sum() == output.size
 
 
 def test_a_long_axis_takes_no_memory_for_others(monkeypatch: pytest.MonkeyPatch, compiles_here: None) -> None:

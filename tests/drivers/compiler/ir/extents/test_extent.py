@@ -432,6 +432,17 @@ def test_an_assumption_does_not_decide_which_elements_exist(least: int) -> None:
         assert value(is_three, (length, 0)) == (count == 3)
 
 
+def test_what_is_too_long_to_be_kept_is_guarded_whatever_is_assumed() -> None:
+    scope = ExtentScope(())
+    one, two, three, four, five, six, seven, eight = (scope.add_symbol(5, least=0) for _ in range(8))
+    elements = (one + two) * (2 + three + four) * (five + six) * (1 + seven + eight)
+    with scope.assuming(2):
+        assert at_least(elements, 64) == 1
+    (guard,) = scope.guards.values()
+    assert guard.relation is Relation.ZERO
+    assert guard.holds
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_arithmetic_holds_for_lengths_that_are_shorter_than_assumed(seed: int) -> None:
     chosen = random.Random(seed)
