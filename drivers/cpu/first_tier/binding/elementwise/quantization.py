@@ -8,6 +8,7 @@ import numpy as np
 from neurald.drivers.cpu.first_tier.binding.elementwise.element_call import element_call, has_table
 from neurald.drivers.cpu.first_tier.binding.scope import (
     FLOAT,
+    SHORT,
     UNLIMITED,
     Bind,
     BindingScope,
@@ -16,10 +17,17 @@ from neurald.drivers.cpu.first_tier.binding.scope import (
     integer_of,
 )
 from neurald.drivers.cpu.first_tier.bound_call import BoundCall, NotBound
+from neurald.hal.model.graph import Operand
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import OperandType
 from neurald.hal.operations.arithmetic.quantized import quantized_limits
 from neurald.hal.operations.machinery.call import Call
+
+#: Floats above this and near it are integers, whose last bits are those of the number.
+_MAGIC: Final = 1.5 * 2**23
+#: Quotients nearer to an integer are rounded like those of a division, whose error is below 2^-14.
+_SAFE: Final = 0.5 - 2.0**-12
+_MAX_SCALE: Final = 2.0**60
 
 
 def bind_quantize(scope: BindingScope, call: Call) -> list[BoundCall]:
@@ -31,8 +39,20 @@ def bind_quantize(scope: BindingScope, call: Call) -> list[BoundCall]:
         return table_calls(scope, call, "input")
     if operand.type is not FLOAT:
         raise NotBound("the types have no kernel")
-    words = (bits(output.scale), output.zero_point, *quantized_limits(output))
-    return element_call(call, f"quantize_{integer_of(output)}", ("input",), words)
+    words = [bits(output.scale), output.zero_point, *quantized_limits(output)]
+    if output.type is not SHORT:
+        words += _inverse_words(output)
+    return element_call(call, f"quantize_{integer_of(output)}", ("input",), tuple(words))
+
+
+def _inverse_words(output: Operand) -> list[int]:
+    """Returns the words by which the kernel for bytes multiplies instead of dividing."""
+    scale, zero_point = output.scale, output.zero_point
+    limits = [(limit - zero_point) * scale for limit in quantized_limits(output)]
+    # Otherwise there are denormal or infinite numbers, and all quotients are divided.
+    is_usual = 1 / _MAX_SCALE < scale < _MAX_SCALE
+    numbers = (1 / scale, *limits, _MAGIC + zero_point, _SAFE) if is_usual else (0.0, 0.0, 0.0, _MAGIC, -1.0)
+    return [bits(each) for each in numbers]
 
 
 def bind_dequantize(scope: BindingScope, call: Call) -> list[BoundCall]:

@@ -2,6 +2,8 @@
 
 import math
 
+from neurald.drivers.compiler.ir.scalar import Scalar
+from neurald.drivers.cpu.emit.op_table import extreme
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.emit.vector_memory import store
 from neurald.drivers.cpu.first_tier.kernels.writer import KernelWriter, clamped, size_bytes
@@ -12,10 +14,10 @@ from neurald.drivers.cpu.target.target import Target
 def pooling_units(target: Target) -> list[Unit]:
     """Returns the units of all kernels for pooling."""
     return [
-        _maximum(target, "float", "float", "llvm.maximum", "llvm.minimum"),
-        _maximum(target, "signed", "i8", "llvm.smax", "llvm.smin"),
-        _maximum(target, "unsigned", "i8", "llvm.umax", "llvm.umin"),
-        _maximum(target, "short", "i16", "llvm.smax", "llvm.smin"),
+        _maximum(target, "float", "float", Scalar.FLOAT32),
+        _maximum(target, "signed", "i8", Scalar.INT8),
+        _maximum(target, "unsigned", "i8", Scalar.UINT8),
+        _maximum(target, "short", "i16", Scalar.INT16),
         _average(target, "float"),
         _average(target, "float", of_squares=True),
         _average(target, "signed"),
@@ -24,7 +26,7 @@ def pooling_units(target: Target) -> list[Unit]:
     ]
 
 
-def _maximum(target: Target, kind: str, element: str, larger: str, smaller: str) -> Unit:
+def _maximum(target: Target, kind: str, element: str, type_: Scalar) -> Unit:
     """Writes a maximum over windows. The zeros are the smallest values, which are never the result.
 
     Words: channels, taps, and the limits of the results. A work item is a position.
@@ -33,6 +35,10 @@ def _maximum(target: Target, kind: str, element: str, larger: str, smaller: str)
     code = kernel.code
     channels, taps = kernel.word(0), kernel.word(1)
     low, high = kernel.word(2, element), kernel.word(3, element)
+
+    def larger(v: Vector, one: str, other: str) -> str:
+        return extreme(v, type_, element, one, other, is_minimum=False)
+
     first = {"float": -math.inf, "signed": -128, "unsigned": 0, "short": -(1 << 15)}[kind]
     with kernel.each_item() as position:
         begin, row = kernel.product(position, taps), kernel.product(position, channels)
@@ -41,9 +47,9 @@ def _maximum(target: Target, kind: str, element: str, larger: str, smaller: str)
             with code.loop("0", taps, [(v.type(element), v.number(element, first))]) as loop:
                 source = kernel.source(begin, loop.index, element)
                 value = kernel.element(v, element, source, index)
-                loop.results = [v.call(larger, element, loop.carried[0], value)]
-            found = v.call(larger, element, loop.results[0], v.splat(element, low))
-            found = v.call(smaller, element, found, v.splat(element, high))
+                loop.results = [larger(v, loop.carried[0], value)]
+            found = larger(v, loop.results[0], v.splat(element, low))
+            found = extreme(v, type_, element, found, v.splat(element, high), is_minimum=True)
             store(v, element, found, "%out", kernel.sum(row, index))
 
         kernel.each_element(_widest(kernel, element), "0", channels, write)

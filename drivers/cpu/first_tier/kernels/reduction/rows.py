@@ -5,8 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.cpu.emit.math import vector_math
 from neurald.drivers.cpu.emit.math.rounding import round_away
+from neurald.drivers.cpu.emit.op_table import extreme
 from neurald.drivers.cpu.emit.vector import Vector
 from neurald.drivers.cpu.emit.vector_memory import gather, store
 from neurald.drivers.cpu.first_tier.kernels.convolution.epilogue import requantized_by_words
@@ -32,7 +34,8 @@ class RowReduction:
         element: the type of elements.
         total: the type in which they are reduced.
         start: identity element.
-        combine: instruction, or intrinsic with a dot.
+        combine: instruction, intrinsic with a dot, or `larger` or `smaller` of floats, of which NaN
+            is both.
         extension: the instruction that extends smaller elements; empty if none are smaller.
         result: what becomes of the total: "" nothing, `divided`, `averaged`, `requantized` or
             `rescaled`.
@@ -46,8 +49,15 @@ class RowReduction:
     extension: str = ""
     result: str = ""
 
+    @property
+    def is_extreme_float(self) -> bool:
+        """True for the largest or smallest float, which takes several instructions that wait."""
+        return self.combine in ("larger", "smaller")
+
     def combined(self, v: Vector, first: str, second: str) -> str:
         """Combines two vectors."""
+        if self.is_extreme_float:
+            return extreme_of_floats(v, first, second, is_minimum=self.combine == "smaller")
         if "." in self.combine:
             return v.call(self.combine, self.total, first, second)
         return v.binary(self.combine, self.total, first, second)
@@ -69,14 +79,14 @@ REDUCTIONS: Final = (
         element="float",
         total="float",
         start=-math.inf,
-        combine="llvm.maximum",
+        combine="larger",
     ),
     RowReduction(
         name="smallest_float",
         element="float",
         total="float",
         start=math.inf,
-        combine="llvm.minimum",
+        combine="smaller",
     ),
     *(
         RowReduction(
@@ -154,6 +164,11 @@ REDUCTIONS: Final = (
 )
 
 
+def extreme_of_floats(v: Vector, first: str, second: str, *, is_minimum: bool) -> str:
+    """Returns the smaller or larger of floats; NaN if either is NaN."""
+    return extreme(v, Scalar.FLOAT32, "float", first, second, is_minimum=is_minimum)
+
+
 def across(v: Vector, kind: str, how: str, value: str) -> str:
     """Returns the integer that the lanes of a vector are reduced to."""
     name = f"@llvm.vector.reduce.{how}.v{v.lanes}{kind}"
@@ -214,7 +229,10 @@ def _reduction(target: Target, how: RowReduction, *, is_row: bool) -> Unit:
     code = kernel.code
     length, columns = kernel.word(0), kernel.word(1)
     narrow = how.element == "i8" and how.total == "i8"
-    wide = Vector(code, target, target.lanes(1)) if narrow else kernel.vector
+    wide = kernel.vector
+    if narrow or how.is_extreme_float:
+        # Four registers of floats do not wait for one another.
+        wide = Vector(code, target, target.lanes(1))
 
     def element(v: Vector, offset: str) -> str:
         value = kernel.element(v, how.element, "%input", offset)

@@ -56,3 +56,21 @@ def test_floats_are_rounded_as_if_quantised(target: str, low: float, high: float
     array = np.random.default_rng(0).normal(size=shape).astype(np.float32) * 5
     array[0, :5] = np.nan, np.inf, -np.inf, 0, -0.0
     check(model, target, rtol=0, inputs=[array])
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize(
+    ("scale", "zero_point"), [(0.0235, -128), (1 / 3, 7), (0.05, 127), (0.5, 0), (2e-38, 3), (3e38, -5)]
+)
+def test_quotients_near_halves_are_rounded_as_divided(target: str, scale: float, zero_point: int) -> None:
+    halves = np.float32(scale) * np.arange(-300, 300.5, 0.5).astype(np.float32)
+    below, above = np.nextafter(halves, np.float32(-np.inf)), np.nextafter(halves, np.float32(np.inf))
+    special = np.array([np.nan, -np.nan, np.inf, -np.inf, 0, -0.0, 1e-45, -1e-45, 3e38, -3e38], np.float32)
+    array = np.concatenate([halves, below, above, special])
+    build = LayerBuilder(0)
+    given = build.operand(FLOAT, array.shape)
+    output = build.operand(SIGNED, array.shape, scale=scale, zero_point=zero_point)
+    model = build.model(nd.OperationType.QUANTIZE, [given], output, [given])
+    check(model, target, inputs=[array])
+    # Each alone and in other lanes.
+    check(model, target, inputs=[np.random.default_rng(0).permutation(array)])

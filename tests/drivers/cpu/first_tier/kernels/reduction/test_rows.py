@@ -95,3 +95,21 @@ def test_logarithms_of_softmax_and_norms(target: str) -> None:
         model = build.model(nd.OperationType.L2_NORMALIZATION, [given], output, [given])
         check(model, target)
         check(model, target, inputs=[np.zeros(shape, np.float32)])
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize("name", ["TFLITE_REDUCE_MAX", "TFLITE_REDUCE_MIN"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_extremes_of_floats_are_nan_if_any_is(target: str, name: str, axis: int) -> None:
+    # The widths of four registers and of everything shorter, each with a NaN in another place.
+    count = 64 + 32 + 16 + 8 + 3
+    array = np.random.default_rng(0).normal(size=(count + 1, count)).astype(np.float32)
+    np.fill_diagonal(array, np.nan)
+    array[-1, ::3], array[-1, 1::3] = np.inf, -np.inf
+    array = array if axis else np.ascontiguousarray(array.T)
+    build = LayerBuilder(0)
+    given, output = build.operand(FLOAT, array.shape), build.operand(FLOAT, (count + 1,))
+    inputs = [given, build.constant(INT32, np.array([axis], np.int32))]
+    inputs.append(build.scalar(False, nd.OperandType.BOOL))
+    model = build.model(nd.OperationType[name], inputs, output, [given])
+    check(model, target, inputs=[array])
