@@ -2,14 +2,14 @@
 
 import random
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 from random_graphs.check import logged_warnings
 from random_graphs.data_lengths.network import DataNetwork
 from random_graphs.loop_programs import devices_of
 from support.cpu.first_tier import prepared
-from support.models.plans import compiled, executed
+from support.models.marked_outputs import executed_within_marks
+from support.models.plans import compiled
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
@@ -23,8 +23,6 @@ from neurald.hal.operations.machinery.call import Array
 
 #: How a network can be run.
 WAYS = ("compiled", "first tier", "split")
-#: Bytes before and behind outputs, which executions must leave alone.
-_MARGIN, _MARK = 1024, 0x5A
 
 
 class _FirstTier(CpuDevice):
@@ -72,7 +70,7 @@ def _mismatch(
             # Compiled code does not compute what nothing reads.
             continue
         try:
-            found, is_around_left = _within_marks(compilation, arrays, wanted)
+            found, is_around_left = executed_within_marks(compilation, arrays, wanted)
         except MissedDeadlineTransient:
             continue  # On a busy machine, loops take too long in the plan's interpreter.
         except Error as error:
@@ -90,19 +88,3 @@ def _is_equal(one: Array, other: Array) -> bool:
     if one.dtype != np.float32:
         return bool(np.array_equal(one, other))
     return np.allclose(one, other, rtol=1e-4, atol=1e-5, equal_nan=True)
-
-
-def _within_marks(
-    compilation: nd.Compilation, arrays: Sequence[Array], wanted: Sequence[Array]
-) -> tuple[list[Array], bool]:
-    """Executes with outputs between marks; returns them, and whether the marks were left alone."""
-    ends = np.cumsum([0, *(_MARGIN + -(-each.nbytes // 64) * 64 for each in wanted)])
-    memory = np.full(int(ends[-1]) + _MARGIN, _MARK, np.uint8)
-    is_mark = np.ones(memory.size, np.bool_)
-    outputs = []
-    for (start, _), each in zip(pairwise(ends.tolist()), wanted, strict=True):
-        place = slice(start + _MARGIN, start + _MARGIN + each.nbytes)
-        is_mark[place] = False
-        outputs.append(memory[place].view(each.dtype).reshape(each.shape))
-    executed(compilation, arrays, outputs)
-    return outputs, bool((memory[is_mark] == _MARK).all())

@@ -26,7 +26,7 @@ from support.tflite.builder import TfliteGraph, TfliteModel
 from neurald.hal.operations.machinery.call import Array
 
 #: Lengths of open dimensions of inputs, from which executions choose.
-_LENGTHS = (0, 1, 2, 3, 5, 8, 13, 16, 19)
+_LENGTHS = (0, 1, 2, 3, 5, 8, 13, 16, 19, 32, 33, 64)
 #: What graphs grow by; some of it more often.
 _LAYERS: tuple[Layer, ...] = (
     *2 * (finding.places, finding.segments),
@@ -120,7 +120,7 @@ class DataNetwork:
             length = graph.length(_LENGTHS[-1])
             self._lengths[length] = None
             return length
-        return self._rng.choice((1, 2, 3, 4, 7, 12, 16))
+        return self._rng.choice((1, 2, 3, 4, 7, 8, 12, 16, 32))
 
     def arrays(self, number: int) -> list[Array]:
         """Returns the inputs of an execution, whose number determines lengths and contents."""

@@ -6,14 +6,21 @@ from random_graphs.data_lengths.graph import DataGraph, Tensor, most_of
 
 
 def counted(graph: DataGraph, source: Tensor) -> Sequence[Tensor]:
-    """Counts to a number of data, or to a length."""
-    if graph.rng.random() < 0.5 or not source.rank:
-        limit, most = graph.number(source, 0, 12), 12
+    """Counts to a number of data, to a length, or from a number of data."""
+    step = graph.constant(graph.rng.choice((1, 1, 1, 2, 3)))
+    kind = graph.rng.random()
+    if kind < 0.3:
+        # As many as fill whole vectors if the number is 0.
+        most = graph.rng.choice((8, 16, 32, 64))
+        inputs = [graph.number(source, 0, 3).index, graph.constant(most), step]
+        return [graph.add("RANGE", inputs, [graph.length(most)], "RangeOptions")]
+    if kind < 0.6 or not source.rank:
+        most = graph.rng.choice((12, 16, 33))
+        limit = graph.number(source, 0, most)
     else:
         axis = graph.rng.randrange(source.rank)
         limit, most = graph.length_of(source, axis), most_of(source.shape[axis])
     start = graph.constant(0) if graph.rng.random() < 0.7 else graph.number(source, 0, 3).index
-    step = graph.constant(graph.rng.choice((1, 1, 1, 2, 3)))
     return [graph.add("RANGE", [start, limit.index, step], [graph.length(most)], "RangeOptions")]
 
 
@@ -23,9 +30,10 @@ def filled(graph: DataGraph, source: Tensor) -> Sequence[Tensor]:
         number = graph.constant(graph.rng.randint(0, 9))
         return [graph.add("FILL", [graph.shape_of(source).index, number], source.shape, "FillOptions")]
     rank = graph.rng.randint(1, 3)
-    numbers = [graph.number(source, 0, 5) for _ in range(rank)]
+    most = graph.rng.choice((5, 16, 32)) if rank == 1 else 5
+    numbers = [graph.number(source, 0, most) for _ in range(rank)]
     value = graph.rng.choice((graph.number(source, 0, 50).index, graph.constant(7)))
-    shape = [graph.length(5) for _ in range(rank)]
+    shape = [graph.length(most) for _ in range(rank)]
     return [
         graph.add("FILL", [graph.packed([each.index for each in numbers]).index, value], shape, "FillOptions")
     ]
@@ -79,7 +87,7 @@ def sliced(graph: DataGraph, source: Tensor) -> Sequence[Tensor]:
     ends = [
         graph.number(source, 0, 9).index
         if graph.rng.random() < 0.5
-        else graph.constant(graph.rng.choice((-1, 50, 3)))
+        else graph.constant(graph.rng.choice((-1, 50, 3, 8, 16, 32)))
         for _ in source.shape
     ]
     steps = [graph.rng.choice((1, 1, 1, 2, 3)) for _ in source.shape]

@@ -59,7 +59,7 @@ def memory_order(kernel: Kernel) -> tuple[Axis, ...] | None:
     if len(strides) < len(moving):
         return None
     inner = sorted(moving, key=lambda each: -strides[each])
-    return None if inner == moving else (*(each for each in kernel.axes if each.extent == 1), *inner)
+    return None if inner == moving else (*(each for each in kernel.axes if is_one(each.extent)), *inner)
 
 
 def _strides(load: Load, axes: Sequence[Axis]) -> dict[Axis, float]:
@@ -75,7 +75,8 @@ def _strides(load: Load, axes: Sequence[Axis]) -> dict[Axis, float]:
         if len(free) > 1:
             return {}
         for along in free:
-            distance = _reach(term, factor) / (estimate(along.extent) - 1)
+            # An axis that is not known to have one element may be estimated to have one.
+            distance = _reach(term, factor) / max(1, estimate(along.extent) - 1)
             # Parts of an index add up.
             strides[along] = strides.get(along, 0.0) + distance
     return strides

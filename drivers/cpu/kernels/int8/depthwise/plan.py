@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Struct
 
 from neurald.drivers.compiler.analysis.interpreter import Array
-from neurald.drivers.compiler.ir.extents.extent import Extent, estimate
+from neurald.drivers.compiler.ir.extents.extent import Extent, estimate, is_always_at_least
 from neurald.drivers.compiler.ir.graph import DepthwiseConvolution
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
@@ -184,7 +184,12 @@ def plan_of(
 ) -> DepthwisePlan:
     """Returns the plan of a non-empty convolution."""
     channels = node.weights.shape[2]
-    shares = rows.stride == rows.dilation == 1 and rows.taps % scheme.group and rows.positions > 1
+    shares = (
+        rows.stride == rows.dilation == 1
+        and rows.taps % scheme.group
+        # The last unit would begin before an image of one row.
+        and is_always_at_least(rows.positions, 2)
+    )
     unit = 2 if shares else 1
     row = padded_width(columns) * channels
     unit_bytes = unit * rows.stride * row * scheme.element_bytes

@@ -1,6 +1,7 @@
 """Costs of kernels: what is dear, what is free, and orders of axes."""
 
 from neurald.drivers.compiler.ir.expression import Axis, Expression, apply, axis, load, select
+from neurald.drivers.compiler.ir.extents.scope import ExtentScope
 from neurald.drivers.compiler.ir.kernel import Kernel
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -89,3 +90,10 @@ def test_memory_order() -> None:
     assert memory_order(kernel(shuffled, k, i, j)) == (i, k, j)
     flat = Value((120,), Scalar.FLOAT32)
     assert memory_order(kernel(load(flat, ((i * 23 + j * 5 + k) // 2,)), k, i, j)) is None
+
+
+def test_memory_order_where_an_axis_is_estimated_to_have_one_element() -> None:
+    (length,) = ExtentScope([2]).symbols
+    i, j = axis(length - 1), axis(5)
+    source = Value((5, length - 1), Scalar.FLOAT32)
+    assert memory_order(kernel(load(source, (j, i)), i, j)) == (j, i)
