@@ -9,10 +9,11 @@ from support.compiler.graphs import GraphBuilder
 from support.cpu.float_kernels import TARGETS, check, finished, windows
 from support.cpu.native import run
 
+from neurald.drivers.compiler.ir.graph import Convolution
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Shape
 from neurald.drivers.compiler.passes.fusion.fusion import fuse
-from neurald.drivers.cpu.kernels.common import tile
+from neurald.drivers.cpu.kernels.common import convolution, tile
 from neurald.drivers.cpu.kernels.common.product import WindowedProduct
 from neurald.drivers.cpu.kernels.common.tile import Tile
 from neurald.drivers.cpu.kernels.gemm import micro_kernel, tiled_product
@@ -67,6 +68,36 @@ def test_borders(target: Target) -> None:
         windows((1, 40, 3, 8), (9, 9, 8), pad=4),
     ]
     check(cases, target)
+
+
+def test_images_of_width_1(target: Target) -> None:
+    """Tiles lie along the height, whose borders have code of their own."""
+    cases = []
+    forms = [
+        (16, 9, 1, 1, 1),
+        (5, 9, 3, 1, 1),
+        (20, 3, 2, 4, 1),
+        (8, 5, 1, 3, 2),
+        (7, 1, 2, 1, 1),
+        (6, 33, 1, 1, 3),
+    ]
+    for channels, taps, stride, dilation, groups in forms:
+        builder, before = GraphBuilder(), (taps - 1) * dilation // 2
+        image = builder.input(2, 61, 1, 2 * groups)
+        sums = builder.convolution(
+            image,
+            builder.weights(channels, taps, 1, 2),
+            output=(2, -(-61 // stride), 1, channels),
+            stride=(stride, 2),
+            dilation=(dilation, 1),
+            padding=((before, before), (0, 0)),
+            groups=groups,
+        )
+        cases.append(finished(builder, sums, f"{channels} {taps} {stride} {dilation} {groups}"))
+    check(cases, target)
+    for case in cases:
+        assert isinstance(case.kernel.contraction, Convolution)
+        assert convolution.product_of(case.kernel.contraction).rows.positions == 1
 
 
 def test_half_vectors(target: Target) -> None:

@@ -69,6 +69,24 @@ def test_windows(seed: int, target: Target) -> None:
 
 
 @types_and_targets
+@pytest.mark.parametrize(("groups", "stride"), [(1, 1), (2, 3)])
+def test_images_of_width_1(seed: int, groups: int, stride: int, target: Target) -> None:
+    source, weights, result = TYPES[seed]
+    sums = QuantizedSums(seed, source=source, weights=weights)
+    depth, channels, rows = (3, 8, 5, 16)[seed], (34, 8, 18, 48)[seed], -(-70 // stride)
+    case = sums.convolution(
+        (2, 70, 1, depth * groups),
+        (channels, 9, 1, depth),
+        (2, rows, 1, channels),
+        sums.rescaled(type=result),
+        stride=(stride, 3),
+        padding=((4, 4), (0, 0)),
+        groups=groups,
+    )
+    check(case, target, seed)
+
+
+@types_and_targets
 @pytest.mark.parametrize(
     ("depth", "channels", "columns", "dilation"),
     [(64, 128, 2, 1), (32, 256, 3, 1), (7, 64, 2, 1), (16, 128, 2, 2), (5, 24, 1, 1), (192, 512, 2, 1)],
