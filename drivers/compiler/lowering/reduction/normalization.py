@@ -73,10 +73,21 @@ def _local_response(call: Call, builder: Builder) -> tuple[Value, ...]:
         index = at[dimension] + near - radius
         seen = load(source, along(at, dimension, index), (index >= 0) & (index < length), 0)
         total = reduce(ReductionOp.SUM, (near,), _square(_real(seen)))
-        factor = apply(Op.POWER, total * alpha + bias, constant(-beta, Scalar.FLOAT32))
-        return store(_real(load(source, at)) * factor, output)
+        base, value = total * alpha + bias, _real(load(source, at))
+        root = _root(base, beta) if alpha >= 0 and bias > 0 else None
+        if root is not None:
+            return store(value / root, output)
+        return store(value * apply(Op.POWER, base, constant(-beta, Scalar.FLOAT32)), output)
 
     return (builder.compute(source.shape, body),)
+
+
+def _root(base: Expression, exponent: float) -> Expression | None:
+    """Returns a usual power of a positive number or NaN by roots; None for other powers."""
+    if exponent == 1:
+        return base
+    root = apply(Op.SQRT, base)
+    return {0.5: root, 0.75: root * apply(Op.SQRT, root)}.get(exponent)
 
 
 def _instance(call: Call, builder: Builder) -> tuple[Value, ...]:

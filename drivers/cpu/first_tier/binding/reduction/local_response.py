@@ -20,9 +20,11 @@ def bind_local_response(scope: BindingScope, call: Call) -> list[BoundCall]:
         raise NotBound("the axis has no kernel")
     radius = min(call.scalar_in("radius", 0), shape[-1] - 1)
     bias, alpha, beta = (float(call.scalar(name)) for name in ("bias", "alpha", "beta"))
+    # Elsewhere powers of negative and infinite numbers differ from roots.
+    is_root = beta == 0.5 and alpha >= 0 and bias > 0
     return [
         BoundCall(
-            function="first_local_response",
+            function="first_local_response_root" if is_root else "first_local_response",
             arguments=(call.index("output"), call.index("input")),
             words=(shape[-1], radius, bits(bias), bits(alpha), bits(-beta)),
             work_items=math.prod(shape[:-1]),

@@ -9,12 +9,22 @@ from neurald.drivers.cpu.target.target import Target
 
 
 def local_response_units(target: Target) -> list[Unit]:
-    """Returns the unit of the kernel.
+    """Returns the units for any exponent, and for square roots."""
+    return [_local_response(target, is_root=each) for each in (False, True)]
+
+
+def _local_response(target: Target, *, is_root: bool) -> Unit:
+    """Writes the normalisation.
 
     Words: elements of a row, how far neighbours are away at most, then, as floats, what is added to
     their sum of squares, its factor, and the exponent. A work item is a row.
+
+    Args:
+        target: the target of the code.
+        is_root: True if elements are divided by a square root, whatever the exponent is.
     """
-    kernel = KernelWriter(target, "first_local_response", ("out", "input"))
+    name = "first_local_response_root" if is_root else "first_local_response"
+    kernel = KernelWriter(target, name, ("out", "input"))
     code, single = kernel.code, kernel.single
     length, radius = kernel.word(0), kernel.word(1)
     bias, factor, exponent = (kernel.word(number, "float") for number in range(2, 5))
@@ -32,10 +42,14 @@ def local_response_units(target: Target) -> list[Unit]:
     def write(v: Vector, index: str) -> None:
         total = v.binary("fmul", "float", kernel.element(v, "float", "%out", index), v.splat("float", factor))
         total = v.binary("fadd", "float", total, v.splat("float", bias))
-        divisor = vector_math.power(v, "float", total, v.splat("float", exponent))
-        value = v.binary("fmul", "float", kernel.element(v, "float", "%input", index), divisor)
+        value = kernel.element(v, "float", "%input", index)
+        if is_root:
+            value = v.binary("fdiv", "float", value, v.call("llvm.sqrt", "float", total))
+        else:
+            factor_of_value = vector_math.power(v, "float", total, v.splat("float", exponent))
+            value = v.binary("fmul", "float", value, factor_of_value)
         store(v, "float", value, "%out", index)
 
     begin, end = (kernel.product(each, length) for each in ("%begin", "%end"))
     kernel.each_element(kernel.vector, begin, end, write)
-    return [kernel.unit()]
+    return kernel.unit()

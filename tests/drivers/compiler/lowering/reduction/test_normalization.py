@@ -12,6 +12,7 @@ from support.operations.single_operation import (
 from support.sweeps import sweep
 
 from neurald.hal.model.operation_type import OperationType
+from neurald.hal.model.types import OperandType
 
 SHAPES = ((5,), (2, 7), (3, 0), (2, 3, 4, 5))
 generator = np.random.default_rng(5)
@@ -54,6 +55,18 @@ def test_local_response(shape: tuple[int, ...]) -> None:
                 source = given(kind, generator.normal(0, 1, shape))
                 inputs = [source, *scalars(radius), *real_scalars(kind, 2.0, 0.5, 0.75), *scalars(axis)]
                 expect_same(OperationType.LOCAL_RESPONSE_NORMALIZATION, inputs, wanted(kind), compare=close)
+
+
+@sweep("beta", [0.5, 0.75, 1.0, 0.6, 0.0, -0.5])
+@sweep(("bias", "alpha"), [(1.0, 0.3), (0.0, 1.0), (-0.0, 0.0), (-2.0, 0.5), (1.5, -0.2), (1e-30, 1e30)])
+def test_local_response_of_special_numbers(beta: float, bias: float, alpha: float) -> None:
+    values = generator.normal(0, 2, (9, 11)).astype(np.float32)
+    values.flat[::12] = [np.nan, np.inf, -np.inf, 1e30, -1e30, 1e-40, 0, -0.0, 1e-20]
+    source = given(OperandType.TENSOR_FLOAT32, values)
+    factors = real_scalars(OperandType.TENSOR_FLOAT32, bias, alpha, beta)
+    inputs = [source, *scalars(2), *factors, *scalars(1)]
+    wanted_ = wanted(OperandType.TENSOR_FLOAT32)
+    expect_same(OperationType.LOCAL_RESPONSE_NORMALIZATION, inputs, wanted_, compare=close)
 
 
 @sweep("nchw", [False, True])

@@ -9,11 +9,13 @@ import neurald as nd
 from neurald.hal.execution.reference_model import ReferenceModel
 
 
-def normalized(shape: tuple[int, ...], radius: int, axis: int = -1) -> nd.Model:
+def normalized(
+    shape: tuple[int, ...], radius: int, axis: int = -1, factors: tuple[float, ...] = (1.5, 0.3, 0.75)
+) -> nd.Model:
     build = LayerBuilder(0)
     given, output = build.operand(FLOAT, shape), build.operand(FLOAT, shape)
-    factors = [build.scalar(each, nd.OperandType.FLOAT32) for each in (1.5, 0.3, 0.75)]
-    inputs = [given, build.scalar(radius), *factors, build.scalar(axis)]
+    numbers = [build.scalar(each, nd.OperandType.FLOAT32) for each in factors]
+    inputs = [given, build.scalar(radius), *numbers, build.scalar(axis)]
     return build.model(nd.OperationType.LOCAL_RESPONSE_NORMALIZATION, inputs, output, [given])
 
 
@@ -22,10 +24,14 @@ def normalized(shape: tuple[int, ...], radius: int, axis: int = -1) -> nd.Model:
 def test_neighbours_of_the_last_axis(target: str, radius: int) -> None:
     for shape in ((1, 1, 1, 1), (2, 3, 5, 7), (1, 2, 2, 67)):
         check(normalized(shape, radius), target, threads=2)
+        check(normalized(shape, radius, factors=(1.5, 0.3, 0.5)), target, threads=2)
 
 
-def test_special_numbers() -> None:
-    model = normalized((1, 2, 3, 70), 3)
+@pytest.mark.parametrize(
+    "factors", [(1.5, 0.3, 0.75), (1.5, 0.3, 0.5), (0.0, 1.0, 0.5), (-1.0, 0.1, 0.5), (1.0, -0.1, 0.5)]
+)
+def test_special_numbers(factors: tuple[float, ...]) -> None:
+    model = normalized((1, 2, 3, 70), 3, factors=factors)
     array = values(np.random.default_rng(0), FLOAT, (1, 2, 3, 70))
     array[0, 0, 0, :9:2] = [np.nan, np.inf, -np.inf, 1e30, 1e-40]
     (expected,) = results(ReferenceModel(model), model, [array])
