@@ -421,10 +421,11 @@ class RingServer:
         finally:
             self._activity.end()
         if staged.arenas and result.is_sufficient:
-            if received.output_copies is None or result.output_shapes != received.shapes:
-                received.output_copies = staged.output_copies(received.types, result.output_shapes)
             # A client that has given up may use the memory of its outputs otherwise by now.
             self._cancellation.require_not_cancelled("before its outputs were written")
+            # Nothing fails from here on: these are the copies for the shapes that are noted next.
+            if received.output_copies is None or result.output_shapes != received.shapes:
+                received.output_copies = staged.output_copies(received.types, result.output_shapes)
             copy(received.output_copies)
         return result
 

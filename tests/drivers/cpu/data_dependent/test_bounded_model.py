@@ -1,6 +1,7 @@
 """Models whose numbers of results follow from data: buffers, repeated executions and artifacts."""
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 from support.tflite.builder import TfliteModel
+from support.waiting import wait_until
 
 import neurald as nd
 from neurald.drivers.cpu.artifact import read_artifact, write_artifact
@@ -15,8 +17,8 @@ from neurald.drivers.cpu.data_dependent.bounded_model import BoundedModel
 from neurald.drivers.cpu.device import CpuDevice
 from neurald.drivers.cpu.native.native_model import NativeModel
 from neurald.drivers.cpu.target.executable import BoundedPort
-from neurald.hal.device import Artifact, ExecuteOptions, PrepareOptions
-from neurald.hal.errors import BadData, MissedDeadlinePersistent
+from neurald.hal.device import Artifact, ExecuteOptions, ExecutionResult, PrepareOptions
+from neurald.hal.errors import BadData, Cancelled, MissedDeadlinePersistent
 from neurald.hal.memory.pool import HostMemory
 from neurald.hal.model.request import Argument, Request
 from neurald.hal.process.address import Address
@@ -92,30 +94,62 @@ def test_repeated_executions_may_have_other_rows(compilation: nd.Compilation, ro
         assert values[:limit].tolist() == _distinct(source)
 
 
-def test_daemons_repeat_executions_with_room_for_all_rows(model: nd.Model, tmp_path: Path) -> None:
-    """Native code, which daemons have repeat other models, does not know the rows that it finds."""
+class _Served:
+    """A reusable execution of a daemon, whose outputs have room for all rows."""
+
+    def __init__(self, remote: nd.Device, model: nd.Model) -> None:
+        self.compilation = nd.CompilationBuilder(model, [remote]).finish()
+        self._source, self._values, numbers = (np.zeros(COUNT, np.int32) for _ in range(3))
+        self._offset = 0
+        self.execution = nd.Execution(self.compilation, reusable=True)
+        self.execution.set_input(0, self._source)
+        self.execution.set_output(0, self._values)
+        self.execution.set_output(1, numbers)
+
+    def compute(self, limit: int, burst: nd.Burst | None = None) -> None:
+        """Finds this number of rows, which differ from those of earlier executions."""
+        self._offset += 1
+        self._source[:] = np.arange(COUNT)[::-1] % limit + self._offset
+        self.execution.compute(burst=burst)
+        assert self.execution.output_dimensions(0) == (limit,)
+        assert self._values[:limit].tolist() == _distinct(self._source)
+
+
+@pytest.fixture
+def served(model: nd.Model, tmp_path: Path) -> Iterator[_Served]:
     server = DeviceServer(CpuDevice(), Address.parse(f"unix://{tmp_path}/d.sock"))
     server.start()
     remote = nd.connect(str(server.address))
-    try:
-        compilation = nd.CompilationBuilder(model, [remote]).finish()
-        source, values, numbers = (np.zeros(COUNT, np.int32) for _ in range(3))
-        execution = nd.Execution(compilation, reusable=True)
-        for bind, position, array in (
-            (execution.set_input, 0, source),
-            (execution.set_output, 0, values),
-            (execution.set_output, 1, numbers),
-        ):
-            bind(position, array)
-        with compilation.create_burst() as burst:
-            for number, limit in enumerate((30, 30, 30, 3, 3, 3, 1, 30)):
-                source[:] = np.arange(COUNT)[::-1] % limit
-                execution.compute(burst=burst if number % 2 else None)
-                assert execution.output_dimensions(0) == (limit,)
-                assert values[:limit].tolist() == _distinct(source)
-    finally:
-        remote.close()
-        server.stop()
+    yield _Served(remote, model)
+    remote.close()
+    server.stop()
+
+
+def test_daemons_repeat_executions_with_room_for_all_rows(served: _Served) -> None:
+    """Native code, which daemons have repeat other models, does not know the rows that it finds."""
+    with served.compilation.create_burst() as burst:
+        for number, limit in enumerate((30, 30, 30, 3, 3, 3, 1, 30)):
+            served.compute(limit, burst if number % 2 else None)
+
+
+def test_rows_of_an_execution_that_was_cancelled_at_its_end_are_forgotten(
+    served: _Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    execute = BoundedModel.execute
+
+    def cancelled(own: BoundedModel, request: Request, options: ExecuteOptions) -> ExecutionResult:
+        result, cancellation = execute(own, request, options), options.cancellation
+        served.execution.cancel()
+        wait_until(lambda: cancellation is not None and cancellation.is_cancelled)
+        return result
+
+    served.compute(COUNT)
+    monkeypatch.setattr(BoundedModel, "execute", cancelled)
+    with pytest.raises(Cancelled):
+        served.compute(3)
+    monkeypatch.undo()
+    served.compute(COUNT)
+    served.compute(3)
 
 
 def test_a_buffer_may_be_too_small(compilation: nd.Compilation) -> None:
