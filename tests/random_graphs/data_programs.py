@@ -78,12 +78,12 @@ def _mismatch(
         if not is_around_left:
             return f"execution {number} writes beside its outputs"
         for output, (one, other) in enumerate(zip(found, wanted, strict=True)):
-            if one.shape != other.shape or not _is_equal(one, other):
+            if one.shape != other.shape or not is_equal(one, other):
                 return f"execution {number}: output {output} is wrong"
     return ""
 
 
-def _is_equal(one: Array, other: Array) -> bool:
+def is_equal(one: Array, other: Array) -> bool:
     """Tells whether results are the same; those of float32 may be rounded differently."""
     if one.dtype != np.float32:
         return bool(np.array_equal(one, other))
