@@ -460,23 +460,51 @@ def _is_cheaper_joined(producer: Kernel, reader: Kernel) -> bool:
 
 
 def _loads(kernel: Kernel) -> Iterator[tuple[Load, int]]:
-    """Yields each load of a kernel, and how often it is executed for one element of the kernel."""
-    scopes: list[tuple[Expression, int]] = [(root, 1) for root in kernel.roots]
-    while scopes:
-        root, times = scopes.pop()
-        seen: set[Expression] = set()
-        stack = [root]
-        while stack:
-            expression = stack.pop()
-            if expression in seen:
-                continue
-            seen.add(expression)
-            if isinstance(expression, Reduce):
-                scopes.append((expression.body, times * _extent(expression.axes)))
-                continue
-            if isinstance(expression, Load):
-                yield expression, times
-            stack.extend(expression.operands)
+    """Yields each load of a kernel, and how often it is executed for one element of the kernel.
+
+    Bodies of reductions are visited once each, since there are exponentially many ways to them
+    where reductions read what others scale.
+    """
+    scopes: dict[Expression, tuple[list[Load], list[Reduce]]] = {}
+    # Bodies of inner reductions come before those around them.
+    order: list[Expression] = []
+    pending = [(root, False) for root in kernel.roots]
+    while pending:
+        root, is_visited = pending.pop()
+        if is_visited:
+            order.append(root)
+        elif root not in scopes:
+            scopes[root] = _scope(root)
+            pending.append((root, True))
+            pending += ((each.body, False) for each in scopes[root][1])
+    times = dict.fromkeys(order, 0)
+    for root in kernel.roots:
+        times[root] += 1
+    for root in reversed(order):
+        loads, reductions = scopes[root]
+        yield from ((each, times[root]) for each in loads)
+        for reduction in reductions:
+            times[reduction.body] += times[root] * _extent(reduction.axes)
+
+
+def _scope(root: Expression) -> tuple[list[Load], list[Reduce]]:
+    """Returns the loads and the reductions of an expression outside of its reductions."""
+    loads: list[Load] = []
+    reductions: list[Reduce] = []
+    seen: set[Expression] = set()
+    stack = [root]
+    while stack:
+        expression = stack.pop()
+        if expression in seen:
+            continue
+        seen.add(expression)
+        if isinstance(expression, Reduce):
+            reductions.append(expression)
+            continue
+        if isinstance(expression, Load):
+            loads.append(expression)
+        stack.extend(expression.operands)
+    return loads, reductions
 
 
 def _reduces_once_per_row(producer: Kernel, reader: Kernel) -> bool:

@@ -509,3 +509,21 @@ def test_procedures_write_to_outputs_that_reshape_their_result() -> None:
         given = [random_array(np.random.default_rng(3), source.shape, source.type)]
         for found, expected in zip(evaluate_fused(fused, given), evaluate(graph, given), strict=True):
             np.testing.assert_array_equal(found, expected)
+
+
+def test_long_chains_of_reductions_take_no_longer_for_each() -> None:
+    """There are exponentially many ways to the first sum, of which every other one has a part."""
+    builder = GraphBuilder()
+    value = builder.input(3, 16)
+    for _ in range(90):
+        sums = row_sums(builder, value)
+        value = builder.compute(
+            value.shape,
+            lambda i, j, value=value, sums=sums: load(value, (i, j)) * 0.5 - load(sums, (i,)) * 0.01,
+        )
+    graph = builder.finish(value)
+    array = random_array(builder.generator, (3, 16), Scalar.FLOAT32)
+    found = fuse(graph, is_row_wise=lambda _: True)
+    assert len(found.kernels) < 20
+    (expected,) = evaluate(graph, [array])
+    np.testing.assert_allclose(evaluate_fused(found, [array])[0], expected, rtol=1e-4, atol=1e-6)
