@@ -148,31 +148,44 @@ class HttpApp:
             raise ValueError(f"{scope['type']} is not served")
         body = RequestBody(scope, receive, self._budget)
         try:
-            status, content, headers = await self._answer(scope, body)
+            status, content, headers = await self._result(scope, body)
+            if not body.is_complete:
+                await body.discard()
         except ClientGone:
             return
-        except ServiceError as error:
-            status, content, headers = _CODES[error.status], error_content(str(error)), JSON
-        except Error as error:
-            status, content, headers = 500, error_content(str(error)), JSON
         except asyncio.CancelledError:
             # The server cancels what takes too long when it stops.
             status, content, headers = 503, error_content("the service is stopping; try again"), JSON
-        except Exception as error:
-            logger.exception("a request failed")
-            status, content, headers = 500, error_content(f"unexpected {type(error).__name__}"), JSON
-        finally:
-            body.release()
         length = (b"content-length", str(len(content)).encode())
         closing = [(b"connection", b"close")] if body.needs_close else []
         await send({"type": "http.response.start", "status": status, "headers": [*headers, length, *closing]})
         await send({"type": "http.response.body", "body": content})
 
+    async def _result(self, scope: Scope, body: RequestBody) -> Answer:
+        """Returns the answer to a request, whatever fails, and gives back what its body takes.
+
+        Raises:
+            ClientGone: the client has left.
+        """
+        try:
+            return await self._answer(scope, body)
+        except ClientGone:
+            raise
+        except ServiceError as error:
+            return _CODES[error.status], error_content(str(error)), JSON
+        except Error as error:
+            return 500, error_content(str(error)), JSON
+        except Exception as error:
+            logger.exception("a request failed")
+            return 500, error_content(f"unexpected {type(error).__name__}"), JSON
+        finally:
+            body.release()
+
     async def _answer(self, scope: Scope, body: RequestBody) -> Answer:
         try:
             require_sound_head(scope)
         except ServiceError:
-            await body.refuse()
+            body.refuse()
             raise
         path = scope["raw_path"].partition(b"?")[0].decode("latin-1")
         route = self._route_of(scope["method"], path)

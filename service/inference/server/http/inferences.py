@@ -213,7 +213,6 @@ class HttpInferences:
         found = self._calls.registry.find(model, version)
         refusal = found.refusal(body.remaining_s)
         if refusal is not None:
-            await body.discard()
             raise refusal
         arrived = found.arrivals.begin()
         try:

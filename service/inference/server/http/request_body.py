@@ -65,6 +65,9 @@ class RequestBody:
         #: True if everything was read, so that the connection can be used again.
         self.is_complete = scope["method"] in ("GET", "HEAD")
         self._is_refused = False
+        #: True if something of it was awaited, so that the client was told to send it; and if the
+        #: rest is not awaited any more.
+        self._is_asked_for = self._is_given_up = False
 
     @property
     def trace_id(self) -> str:
@@ -107,19 +110,28 @@ class RequestBody:
             )
         return int(text)
 
-    async def refuse(self) -> None:
-        """Receives some of a body whose head is not sound, and has its connection be closed."""
+    def refuse(self) -> None:
+        """Has the connection be closed, since the head of the request is not sound."""
         self._is_refused = True
-        await self.discard()
 
     async def discard(self) -> None:
-        """Receives some of what is left, which a client may send before it reads the answer."""
+        """Receives some of what is left, which a client may send before it reads the answer.
+
+        A client that waits for permission to send its body (RFC 9110, 10.1.1) is not given it.
+
+        Raises:
+            ClientGone: the client has left.
+        """
+        is_sent = self._is_asked_for or self._events.is_begun
+        is_withheld = not is_sent and self.headers.get(b"expect", b"").lower() == b"100-continue"
+        if is_withheld or self._is_given_up:
+            return
         size = 0
         end_s = asyncio.get_running_loop().time() + _DISCARD_S
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(end_s) as limit:
                 while not self.is_complete and size < _MAX_DISCARDED_BYTES:
-                    event = await self._receive()
+                    event = await self._received()
                     if event["type"] == "http.disconnect":
                         raise ClientGone
                     size += len(event.get("body", b""))
@@ -138,9 +150,8 @@ class RequestBody:
             ClientGone: the client has left.
         """
         most = limit_bytes + envelope
-        announced = None if b"transfer-encoding" in self.headers else self.header_number(b"content-length")
-        if announced is not None and announced > most:
-            await self.discard()
+        length = None if b"transfer-encoding" in self.headers else self.headers.get(b"content-length")
+        if length is not None and (announced := int(length)) > most:
             raise self._too_large(announced, limit_bytes, has_tensors=envelope > 0)
         parts: list[bytes] = []
         size = 0
@@ -154,11 +165,9 @@ class RequestBody:
             size += len(part)
             if size > most:
                 self.is_complete = not event.get("more_body", False)
-                await self.discard()
                 raise self._too_large(size, limit_bytes, has_tensors=envelope > 0)
             if self._events.chunks > _MAX_CHUNKS + 1:  # the last one is empty
                 self.is_complete = not event.get("more_body", False)
-                await self.discard()
                 raise ServiceError(
                     Status.TOO_LARGE,
                     f"Chunked request body exceeds maximum of {_MAX_CHUNKS} non-empty chunks. Send fewer or larger "
@@ -192,8 +201,9 @@ class RequestBody:
         end_s = began_s + _BODY_S + size / _MIN_BYTES_PER_S
         try:
             async with asyncio.timeout_at(min(end_s, now_s + _BODY_S)):
-                return await self._receive()
+                return await self._received()
         except TimeoutError:
+            self._is_given_up = True
             if size and end_s < now_s + _BODY_S:
                 raise ServiceError(
                     Status.LATE,
@@ -201,6 +211,11 @@ class RequestBody:
                     f"{_BODY_S:g} s, at least {_MIN_BYTES_PER_S} bytes per second are expected",
                 ) from None
             raise ServiceError(Status.LATE, f"nothing of the request arrived for {_BODY_S:g} s") from None
+
+    async def _received(self) -> dict[str, Any]:
+        """Returns the next event."""
+        self._is_asked_for = True
+        return await self._receive()
 
     def _too_large(self, size: int, limit_bytes: int, *, has_tensors: bool) -> ServiceError:
         """Returns the error for one of at least this many bytes, of JSON and perhaps tensors."""

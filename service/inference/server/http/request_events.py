@@ -30,6 +30,7 @@ class RequestEvents:
 
     Attributes:
         chunks: how many chunks of the body have begun.
+        is_begun: whether something of the body has arrived.
         is_complete: whether all of the body has arrived.
         is_gone: whether the client has closed the connection, or the rest of the request does not
             come for another reason.
@@ -38,7 +39,7 @@ class RequestEvents:
 
     def __init__(self, reading: Reading) -> None:
         self.chunks = 0
-        self.is_gone = False
+        self.is_begun = self.is_gone = False
         self.on_gone: Callable[[], object] | None = None
         self._reading = reading
         self._parts: list[bytes] = []
@@ -48,6 +49,7 @@ class RequestEvents:
 
     def add(self, part: bytes) -> None:
         """Adds a part of the body."""
+        self.is_begun = True
         self._parts.append(part)
         self._held += len(part)
         if self._held > _HELD_BYTES:

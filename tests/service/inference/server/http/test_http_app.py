@@ -376,6 +376,46 @@ def test_requests_of_one_connection_are_answered_in_order(serving: Serving) -> N
     assert codes == [b"405", b"200", b"200", b"100", b"200"]
 
 
+@pytest.mark.parametrize(
+    ("line", "field", "status"),
+    [
+        ("POST /nowhere", "a: b", 404),
+        ("DELETE /v2", "a: b", 405),
+        ("POST /v2/models/same_FP32/infer", "Inference-Header-Content-Length: x", 400),
+        ("POST /v2/models/same_FP32/infer", "Host: b", 400),
+        ("POST /v2/models/nothing/infer", "x-envoy-expected-rq-timeout-ms: 100", 404),
+    ],
+)
+def test_clients_that_send_all_before_they_read_get_answers(
+    serving: Serving, line: str, field: str, status: int
+) -> None:
+    """Closing the connection earlier resets it, and most clients report that alone."""
+    host, port = serving.http.split(":")
+    body = bytes(8 << 20)
+    head = f"{line} HTTP/1.1\r\nHost: a\r\n{field}\r\nContent-Length: {len(body)}\r\n\r\n"
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
+        connection.sendall(head.encode() + body)
+        assert connection.recv(100).startswith(f"HTTP/1.1 {status} ".encode())
+
+
+@pytest.mark.parametrize("length", [10**11, 10**18, 10**19, 2**64 - 1])
+def test_bodies_that_are_too_large_are_refused_before_clients_send_them(
+    serving: Serving, length: int
+) -> None:
+    host, port = serving.http.split(":")
+    head = (
+        "POST /v2/models/same_FP32/infer HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n"
+        f"Content-Length: {length}\r\n\r\n"
+    )
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
+        connection.sendall(head.encode())
+        with connection.makefile("rb") as received:
+            answer = received.read()
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"connection: close" in answer
+    assert f"{length} bytes exceeds".encode() in answer
+
+
 def test_requests_that_would_upgrade_are_answered_without(serving: Serving) -> None:
     """As Java's client sends them, unless it is told to speak only HTTP/1.1."""
     host, port = serving.http.split(":")
