@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 from neurald.hal.api_arguments import shown
 from neurald.hal.device import Device
 from neurald.hal.errors import DRIVER_FAULTS, BadData, Error, UnavailableDevice
+from neurald.hal.open_file_limit import descriptor_advice
 from neurald.hal.process.activation import OTHER_SOCKETS, is_served
 from neurald.hal.process.files.runtime_directory import machine_directory, machine_user, runtime_directory
 from neurald.hal.process.memory.gc_pause import paused_gc
@@ -79,7 +80,8 @@ def create_device(driver: str) -> Device:
     except Error:
         raise
     except DRIVER_FAULTS as error:
-        raise UnavailableDevice(f"driver {driver}: {described_with_place(error)}") from error
+        reason = f"{described_with_place(error)}{descriptor_advice(error)}"
+        raise UnavailableDevice(f"driver {driver}: {reason}") from error
     # Properties are not evaluated, which may take long, unless an object only finds them so.
     lacking = [name for name in _MEMBERS if not (hasattr(type(device), name) or hasattr(device, name))]
     if device is None:

@@ -10,6 +10,7 @@ import sys
 
 from neurald.hal.compiling.job import EXCHANGE_S, last_text
 from neurald.hal.errors import OpFailed
+from neurald.hal.open_file_limit import descriptor_advice
 from neurald.hal.process.interpreter import NO_INTERPRETER, interpreter
 from neurald.hal.process.spawned import SpawnedProcess
 from neurald.hal.rpc.transport.packet import rights
@@ -124,4 +125,4 @@ class ForkServerProcess:
 
 
 def _not_started(error: OSError) -> OpFailed:
-    return OpFailed(f"no compiler process can be started: {error}")
+    return OpFailed(f"no compiler process can be started: {error}{descriptor_advice(error)}")

@@ -23,6 +23,7 @@ from neurald.hal.compiling.job_exchange import compiled_from, error_of_death, ex
 from neurald.hal.device import CompileResult, Device, InputShapes
 from neurald.hal.errors import Cancelled, OpFailed
 from neurald.hal.memory.pool import Memory
+from neurald.hal.open_file_limit import descriptor_advice
 from neurald.hal.process.threads.checked_thread import CheckedTimer
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.wording import output_clause
@@ -231,7 +232,7 @@ class CompilePool:
                 if not self._running_process().take(theirs, LEFT):
                     raise OpFailed("the compiler process has ended")
         except OSError as error:
-            raise OpFailed(f"the compiler process gets no jobs: {error}") from None
+            raise OpFailed(f"the compiler process gets no jobs: {error}{descriptor_advice(error)}") from None
         with self._lock:
             self._has_left = True
 
@@ -245,7 +246,9 @@ class CompilePool:
             try:
                 ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
             except OSError as error:
-                raise OpFailed(f"the compiler process gets no jobs: {error}") from None
+                raise OpFailed(
+                    f"the compiler process gets no jobs: {error}{descriptor_advice(error)}"
+                ) from None
             cleanup.enter_context(contextlib.closing(ours))
             with contextlib.closing(theirs):
                 for _ in range(2):

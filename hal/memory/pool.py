@@ -18,7 +18,6 @@ from neurald.hal.errors import (
     BadState,
     Error,
     OutOfMemory,
-    ResourceExhaustedTransient,
     UnexpectedNull,
     Unmappable,
     WrongType,
@@ -26,6 +25,7 @@ from neurald.hal.errors import (
 from neurald.hal.lazy_numpy import np
 from neurald.hal.memory.alignment import align
 from neurald.hal.memory.private_memory import buffer_address
+from neurald.hal.open_file_limit import descriptor_shortage
 from neurald.hal.process.fork import at_fork
 from neurald.hal.process.memory.mappings import MAP_FIXED, map_memory
 from neurald.hal.unpicklable import Unpicklable
@@ -290,7 +290,7 @@ class SharedMemory(Memory):
             return cls(fd, memoryview(mmap.mmap(fd, size)))
         except OSError as error:
             os.close(fd)
-            raise OutOfMemory(f"{size} bytes of shared memory cannot be allocated: {error}") from None
+            raise _allocation_failure(size, error) from None
 
     @classmethod
     def working(cls, size: int, name: str = "neurald working memory") -> Self:
@@ -336,9 +336,7 @@ class SharedMemory(Memory):
             return cls(fd, memoryview(mmap.mmap(fd, content.nbytes, access=mmap.ACCESS_READ)))
         except OSError as error:
             os.close(fd)
-            raise OutOfMemory(
-                f"{content.nbytes} bytes of shared memory cannot be allocated: {error}"
-            ) from None
+            raise _allocation_failure(content.nbytes, error) from None
 
     @classmethod
     def constants(cls, ranges: Sequence[tuple[Memory, int, int]], name: str = "neurald constants") -> Self:
@@ -366,7 +364,7 @@ class SharedMemory(Memory):
             return cls(fd, memoryview(mmap.mmap(fd, size, access=mmap.ACCESS_READ)))
         except OSError as error:
             os.close(fd)
-            raise OutOfMemory(f"{size} bytes of shared memory cannot be allocated: {error}") from None
+            raise _allocation_failure(size, error) from None
 
     def _leave(self, offset: int, length: int) -> None:
         leave_pages(self._buffer, offset, length)
@@ -462,11 +460,7 @@ def _mapping_failure(error: Exception) -> Error | None:
     number = error.errno if isinstance(error, OSError) else None
     if number == errno.ENOMEM:
         return OutOfMemory("shared memory cannot be mapped: the process has reached its limit of memory")
-    if number in (errno.EMFILE, errno.ENFILE):
-        return ResourceExhaustedTransient(
-            "shared memory cannot be mapped: the process has reached its limit of descriptors"
-        )
-    return None
+    return descriptor_shortage("shared memory cannot be mapped", error)
 
 
 def _map_over(address: int, size: int, fd: int) -> None:
@@ -492,5 +486,10 @@ def _new_memfd(size: int, name: str) -> int:
     except (OSError, OverflowError) as error:
         if fd >= 0:
             os.close(fd)
-        raise OutOfMemory(f"{size} bytes of shared memory cannot be allocated: {error}") from None
+        raise _allocation_failure(size, error) from None
     return fd
+
+
+def _allocation_failure(size: int, error: Exception) -> Error:
+    what = f"{size} bytes of shared memory cannot be allocated"
+    return descriptor_shortage(what, error) or OutOfMemory(f"{what}: {error}")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Self
 
 from neurald.hal.errors import BadData, OutOfMemory
+from neurald.hal.open_file_limit import descriptor_shortage
 
 _KIND = "anon_inode:[eventfd]"
 _SIGNALLED = 1
@@ -26,7 +27,8 @@ class Fence:
         try:
             self._fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         except OSError as error:
-            raise OutOfMemory(f"no fence can be created: {error.strerror}") from None
+            what = "no fence can be created"
+            raise descriptor_shortage(what, error) or OutOfMemory(f"{what}: {error.strerror}") from None
 
     @classmethod
     def received(cls, fd: int) -> Self:

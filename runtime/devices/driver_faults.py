@@ -14,6 +14,7 @@ from neurald.hal.device import CacheFilesNeeded, Capabilities, Device, Performan
 from neurald.hal.errors import DRIVER_FAULTS, BadData, Error, OpFailed, OutOfMemory
 from neurald.hal.model.types import DeviceType, FeatureLevel
 from neurald.hal.wording import MAX_DESCRIBED, described_with_place, shortened, text_of
+from neurald.runtime.devices.exhaustion import exhaustion
 
 logger = logging.getLogger(__name__)
 
@@ -50,8 +51,6 @@ class convert_driver_faults:  # noqa: N801 - reads as a function in `with conver
             return
         if isinstance(error, MemoryError):
             raise OutOfMemory(f"{self._device}: the driver ran out of memory: {text_of(error)}") from None
-        from neurald.runtime.devices.exhaustion import exhaustion  # rarely needed
-
         lack = exhaustion(self._device, error)
         if lack is not None:
             _bound(lack)

@@ -3,6 +3,7 @@
 import errno
 
 from neurald.hal.errors import BadState, Error, OutOfMemory, ResourceExhaustedTransient
+from neurald.hal.open_file_limit import descriptor_shortage
 from neurald.hal.process.threads.checked_thread import CheckedThread
 from neurald.hal.process.threads.replaced_threads import ReplacedThreads
 
@@ -20,11 +21,7 @@ def exhaustion(device: str, error: BaseException) -> Error | None:
     if isinstance(error, OSError):
         if error.errno == errno.ENOMEM:
             return OutOfMemory(f"{device}: the driver ran out of memory: {error}")
-        if error.errno in (errno.EMFILE, errno.ENFILE):
-            return ResourceExhaustedTransient(
-                f"{device}: the driver could not open a file, because there are too many: {error}"
-            )
-        return None
+        return descriptor_shortage(f"{device}: the driver could not open a file", error)
     return _thread_refusal(device) if isinstance(error, RuntimeError) else None
 
 

@@ -154,15 +154,20 @@ def _with_value(message: str, error: Exception) -> str:
 
 def _message(error: Exception) -> str:
     from neurald.hal.errors import Error
+    from neurald.hal.open_file_limit import descriptor_advice
 
     if isinstance(error, Error):
         return str(error)
     if isinstance(error, OSError) and error.strerror:
         if error.filename is not None:
-            return f"{error.filename}: {error.strerror}"
+            return f"{error.filename}: {error.strerror}{descriptor_advice(error)}"
         # Files that are written have a name.
         is_output = error.errno in _WRITING_FAILED
-        return f"standard output cannot be written: {error.strerror}" if is_output else error.strerror
+        return (
+            f"standard output cannot be written: {error.strerror}"
+            if is_output
+            else error.strerror + descriptor_advice(error)
+        )
     if isinstance(error, MemoryError):
         return f"out of memory: {error}" if str(error) else "out of memory"
     if environment_variable(DEBUG_VARIABLE):

@@ -16,6 +16,7 @@ import msgspec
 from neurald.hal.crashes.records import CrashRecords
 from neurald.hal.decoding import from_json
 from neurald.hal.errors import BadState, Error
+from neurald.hal.open_file_limit import descriptor_advice
 from neurald.hal.process.activation import MANAGER_SOCKET
 from neurald.hal.process.address import Address
 from neurald.hal.process.autostart import starting_manager
@@ -288,7 +289,9 @@ class Manager:
             try:
                 await driver.open()
             except OSError as error:
-                raise BadState(f"the socket of {name} cannot be opened: {error.strerror or error}") from None
+                raise BadState(
+                    f"the socket of {name} cannot be opened: {error.strerror or error}{descriptor_advice(error)}"
+                ) from None
             self._files[name] = files.pop_all()
         self._drivers[name] = driver
 
@@ -349,7 +352,9 @@ class Manager:
         try:
             receiver = bind_private(path, socket.SOCK_DGRAM)
         except OSError as error:
-            raise BadState(f"{path} cannot be bound: {error.strerror or error}") from None
+            raise BadState(
+                f"{path} cannot be bound: {error.strerror or error}{descriptor_advice(error)}"
+            ) from None
         file = OwnFile(path)
         receiver.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         loop = asyncio.get_running_loop()
@@ -511,4 +516,6 @@ def _listening(path: Path, mode: int) -> socket.socket:
         path.chmod(mode)
         return opened
     except OSError as error:
-        raise BadState(f"{path} cannot be bound: {error.strerror or error}") from None
+        raise BadState(
+            f"{path} cannot be bound: {error.strerror or error}{descriptor_advice(error)}"
+        ) from None

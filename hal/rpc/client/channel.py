@@ -25,6 +25,7 @@ from neurald.hal.errors import (
     UnavailableDevice,
 )
 from neurald.hal.memory.pool import SharedMemory
+from neurald.hal.open_file_limit import descriptor_shortage
 from neurald.hal.process.fork import at_fork, forkable_lock
 from neurald.hal.process.peer import peer_of
 from neurald.hal.rpc.client.reach import require_trusted
@@ -94,7 +95,10 @@ class ChannelClient:
                 to another user.
             Error: the daemon refuses the session.
         """
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        except OSError as error:
+            raise _unreachable(path, error) from None
         try:
             connection.settimeout(timeout_s)
             connection.connect(str(path))
@@ -105,7 +109,7 @@ class ChannelClient:
             session = read_answer(packet[len(GREETING) :])
         except OSError as error:
             connection.close()
-            raise UnavailableDevice(f"{path} cannot be connected: {error.strerror or error}") from None
+            raise _unreachable(path, error) from None
         except Error:
             connection.close()
             raise
@@ -314,3 +318,8 @@ class ChannelClient:
         self.shut_down()
         with self._lock:
             self._connection.close()
+
+
+def _unreachable(path: Path, error: OSError) -> Error:
+    what = f"{path} cannot be connected"
+    return descriptor_shortage(what, error) or UnavailableDevice(f"{what}: {error.strerror or error}")

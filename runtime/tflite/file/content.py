@@ -8,6 +8,7 @@ from neurald.hal.api_arguments import shown
 from neurald.hal.errors import BadData, MissingFile, WrongType
 from neurald.hal.memory.mapped_file import FileMemory
 from neurald.hal.memory.pool import Memory, SharedMemory
+from neurald.hal.open_file_limit import descriptor_shortage
 
 
 def file_content(
@@ -51,7 +52,7 @@ def _open(path: str | os.PathLike[str]) -> tuple[str, Memory]:
         raise MissingFile(f"{name!s}: {error.strerror}{_path_advice(name)}") from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise BadData(f"{name!s}: {reason}") from None
+        raise descriptor_shortage(name, error) or BadData(f"{name!s}: {reason}") from None
     except BadData as error:
         raise BadData(f"{name!s}: {error}") from None
 

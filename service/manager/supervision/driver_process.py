@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from neurald.hal.crashes.breadcrumbs import create_memory
+from neurald.hal.open_file_limit import descriptor_advice
 from neurald.hal.process.orphans import ORPHANS
 from neurald.service.console.output import printable
 from neurald.service.crashes.autopsy import (
@@ -135,7 +136,7 @@ class DriverProcess:
             # Also one that is no OSError, such as that of an argument with a null character:
             # a thread that waits for the process must learn that there is none.
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-            self.failure = f"it could not be started: {reason}"
+            self.failure = f"it could not be started: {reason}{descriptor_advice(error)}"
         if self._pidfd is not None:
             self._loop.add_reader(self._pidfd, self._reap)
             if self.has_begun:
