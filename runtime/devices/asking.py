@@ -9,7 +9,8 @@ from neurald.hal.errors import Error
 from neurald.hal.extension_support import refused_operations
 from neurald.hal.model.model import Model
 from neurald.hal.model.numbering import positions_by_number
-from neurald.runtime.devices.driver_faults import checked, convert_driver_faults, feature_level
+from neurald.hal.validation.verdict_rules import checked_verdicts
+from neurald.runtime.devices.driver_faults import convert_driver_faults, feature_level
 from neurald.runtime.devices.extensions import conflicts
 from neurald.runtime.devices.named_devices import check_devices, chosen_devices
 from neurald.runtime.model.feature_level_slice import slice_for
@@ -107,18 +108,12 @@ def _answers(model: Model, device: Device) -> tuple[Verdict, ...]:
     expected = len(model.main.operations)
     try:
         with convert_driver_faults(device.name):
-            verdicts = tuple(device.supported_operations(model))
-            for kind in {type(verdict): verdict for verdict in verdicts}.values():
-                checked(kind, Verdict, device.name, "supported_operations()")
+            return checked_verdicts(device.supported_operations(model), expected, device.name)
     except Error as error:
         return _none(device, error, expected)
-    if len(verdicts) != expected:
-        reason = f"it returned {len(verdicts)} verdicts for {expected} operations"
-        return _none(device, reason, expected)
-    return verdicts
 
 
-def _none(device: Device, reason: Error | str, count: int) -> tuple[Verdict, ...]:
+def _none(device: Device, reason: Error, count: int) -> tuple[Verdict, ...]:
     """Returns verdicts of a device that supports nothing, whose name readers of them know."""
     text = str(reason).removeprefix(f"{device.name}: ")
     _LOGGER.warning("%s supports nothing: %s", device.name, text)

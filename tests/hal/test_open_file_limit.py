@@ -1,4 +1,4 @@
-"""What a process that may open no more files says to do."""
+"""Advice for a process that may open no more files."""
 
 import errno
 from collections.abc import Callable

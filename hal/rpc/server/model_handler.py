@@ -2,6 +2,7 @@
 
 import contextlib
 import threading
+from collections.abc import Sequence
 from functools import partial
 
 from neurald._proto import device_pb2, types_pb2
@@ -22,6 +23,7 @@ from neurald.hal.device import (
     Device,
     PreparedModel,
     PrepareOptions,
+    Verdict,
     declared_extensions,
 )
 from neurald.hal.errors import BadData, OpFailed
@@ -37,6 +39,7 @@ from neurald.hal.rpc.wire.model import model_from_wire
 from neurald.hal.sync.cancellation import Cancellation
 from neurald.hal.validation.model_rules import validate_model
 from neurald.hal.validation.shape_inference import forget_bindings
+from neurald.hal.validation.verdict_rules import checked_verdicts
 
 
 class ModelHandler:
@@ -81,10 +84,12 @@ class ModelHandler:
         require_extensions(model, self._device)
         with charging(session.accounts.memory):
             with phase("driver"):
-                verdicts = self._watch.supported(
-                    model, crumb, session.number, lambda: self._device.supported_operations(model)
-                )
+                verdicts = self._watch.supported(model, crumb, session.number, lambda: self._verdicts(model))
             return verdicts_to_wire(verdicts)
+
+    def _verdicts(self, model: Model) -> Sequence[Verdict]:
+        answer = self._device.supported_operations(model)
+        return checked_verdicts(answer, len(model.main.operations), self._device.name)
 
     def prepare_model(
         self,

@@ -111,7 +111,7 @@ class RequestBody:
         return int(text)
 
     def refuse(self) -> None:
-        """Has the connection be closed, since the head of the request is not sound."""
+        """Lets the connection be closed, since the head of the request is not sound."""
         self._is_refused = True
 
     async def discard(self) -> None:
