@@ -56,8 +56,11 @@ class RemoteSettings(Struct, frozen=True, kw_only=True):
             raise BadData(
                 f"{self.address}: TLS needs the folder tls, or each of tls_cert, tls_key and tls_ca"
             )
-        found = TlsFiles.in_folder(Path(folder).expanduser())
-        certificate, key, authority = (Path(name).expanduser().absolute() if name else None for name in named)
+        found = TlsFiles.in_folder(Path(folder))
+        certificate, key, authority = (
+            Path(os.path.expanduser(name)).absolute() if name else None  # noqa: PTH111 - never raises
+            for name in named
+        )
         return TlsFiles(
             certificate=certificate or found.certificate,
             key=key or found.key,

@@ -178,9 +178,14 @@ def trace(
 def _require_place(path: Path) -> None:
     """Checks that there is a folder for a file, so that the trace of long work is not lost."""
     folder = path.absolute().parent
-    if not folder.is_dir():
+    try:
+        is_folder = path.is_dir()
+        has_folder = is_folder or folder.is_dir()
+    except OSError as error:
+        raise _unwritable(path, error.strerror or str(error)) from None
+    if not has_folder:
         raise _unwritable(path, f"there is no folder {folder}")
-    if path.is_dir():
+    if is_folder:
         raise _unwritable(path, "it is a folder; a file name is expected")
 
 

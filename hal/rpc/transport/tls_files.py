@@ -1,5 +1,6 @@
 """The files of a client or a daemon for mutual TLS."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
@@ -45,9 +46,10 @@ class TlsFiles:
             folder: the folder of the files, or the name of one that the authority of this user has
                 made and that is in its own folder.
         """
-        folder = folder.expanduser()
+        # These functions take any path, also one that is too long or of an unknown user.
+        folder = Path(os.path.expanduser(folder))  # noqa: PTH111
         made = configuration_directory() / AUTHORITY_FOLDER / folder
-        if len(folder.parts) == 1 and made.is_dir() and not folder.exists():
+        if len(folder.parts) == 1 and os.path.isdir(made) and not os.path.exists(folder):  # noqa: PTH110, PTH112
             folder = made
         folder = folder.absolute()
         return cls(

@@ -3,6 +3,7 @@
 How single models are served, batches included, is in the repository, in their `config.pbtxt`.
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -416,7 +417,7 @@ def _absolute(where: str, name: str, value: Any) -> Any:
 
 
 def _path(where: str, text: str) -> str:
-    path = Path(text).expanduser()
-    if not path.is_absolute():
+    path = Path(os.path.expanduser(text))  # noqa: PTH111 - never raises
+    if not path.is_absolute() or "\0" in text:
         raise BadData(f"{where} has {text!r}; an absolute path, or one that begins with ~, is expected")
     return str(path)

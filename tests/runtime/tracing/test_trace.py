@@ -132,7 +132,12 @@ def test_a_file_that_cannot_be_written_costs_no_spans() -> None:
 
 
 def test_a_place_where_no_file_can_be_is_refused_before_the_work(tmp_path: Path) -> None:
-    for path, words in ((tmp_path / "none" / "trace.json", "there is no folder"), (tmp_path, "is a folder")):
+    for path, words in (
+        (tmp_path / "none" / "trace.json", "there is no folder"),
+        (tmp_path, "is a folder"),
+        (tmp_path / ("x" * 300), "File name too long"),
+        (tmp_path / ("x" * 300) / "trace.json", "File name too long"),
+    ):
         with pytest.raises(nd.BadState, match=words), nd.trace(path):
             pytest.fail("the block was entered")
     with nd.trace():

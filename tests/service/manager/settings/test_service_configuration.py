@@ -178,6 +178,11 @@ def test_without_an_address_nothing_is_served(file: Path) -> None:
             "[service]\nrepositories = ['models']",
             r"service.repositories \(.*\) has 'models'; an absolute path",
         ),
+        (
+            "[service]\nrepositories = ['~nobody-has-this-name/models']",
+            r"service.repositories \(.*\) has '~nobody-has-this-name/models'; an absolute path",
+        ),
+        ("[service]\ntls = '/a\\u0000b'".replace("'", '"'), "an absolute path"),
         ("[service]\ntls = 'certificate'", r"service.tls \(.*\) has 'certificate'; an absolute path"),
         (
             "[service]\nmodel_control_mode = 'no'",
