@@ -4,6 +4,7 @@ Every failure that a user can cause or meet is an `Error`. Each subclass stands 
 `ResultCode`, so that a code keeps its meaning all the way from a driver daemon to the application.
 """
 
+import copy
 from collections.abc import Sequence
 from enum import IntEnum
 from typing import Final, TypeVar
@@ -214,6 +215,20 @@ def without_frames(error: _ErrorT) -> _ErrorT:
         each.__traceback__ = None
         each = each.__cause__ or each.__context__
     return error
+
+
+def copied(error: _ErrorT) -> _ErrorT:
+    """Returns an error of the same kind, text and cause, without a traceback.
+
+    An error that is kept, and raised, keeps the frames that it passes, with their memory.
+    """
+    try:
+        result = copy.copy(error)
+    except Exception:  # an error of a driver, with arguments of its own
+        return error.with_traceback(None)
+    result.__cause__, result.__context__ = error.__cause__, error.__context__
+    result.__suppress_context__ = error.__suppress_context__
+    return result.with_traceback(None)
 
 
 _KINDS: list[type[Error]] = Error.__subclasses__()

@@ -17,6 +17,7 @@ from neurald.hal.errors import (
     OpFailed,
     OutOfMemory,
     ResourceExhaustedTransient,
+    copied,
     without_frames,
 )
 from neurald.hal.process.threads.reused_threads import REUSED_THREADS
@@ -168,5 +169,5 @@ class FencedRun:
 def result_of(outcome: FencedOutcome) -> ExecutionResult:
     """Returns the result of an outcome, or raises its error."""
     if outcome.result is None:
-        raise outcome.error or OpFailed("the execution returned neither a result nor an error")
+        raise copied(outcome.error or OpFailed("the execution returned neither a result nor an error"))
     return outcome.result

@@ -15,6 +15,8 @@ from neurald.hal.errors import (
     OpFailed,
     ResourceExhaustedTransient,
     ResultCode,
+    copied,
+    without_frames,
 )
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.process.threads.reused_threads import REUSED_THREADS
@@ -191,7 +193,7 @@ class Event(Unpicklable):
             error: the error of the execution; None if it succeeded.
             was_redone: whether outputs were written again after the fence had signalled.
         """
-        self._error = error
+        self._error = None if error is None else without_frames(error)
         self._was_redone = was_redone
         self._done.set()
         self._finish = self.began_in = None
@@ -254,8 +256,8 @@ class Event(Unpicklable):
                 f"the execution is still running after {three_digits(time.monotonic() - started)} s"
             )
         if self._error is not None:
-            # Drops the frames of earlier waits, which would accumulate.
-            raise self._error.with_traceback(None)
+            # A copy, since an error that is kept would keep the frames that it passes.
+            raise copied(self._error)
 
     def __await__(self) -> Generator[Any, None, None]:
         """Waits as `wait` does, in a thread of asyncio, while other coroutines run.

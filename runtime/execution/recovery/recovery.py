@@ -106,7 +106,11 @@ class Recovery:
             Error: the CPU failed too; or `cause`, if the CPU may not take over.
         """
         if self._whole_model is None:
-            raise cause
+            try:
+                raise cause
+            finally:
+                # An error to which its frames refer keeps them, and the memory of the call.
+                del cause
         text = "the CPU runs the whole model: %s"
         note_event(CountedEvent.FALLBACK, "whole model", _LOGGER.warning, text, cause.with_traceback(None))
         with noted_call(None, cpu_device(), reason=str(cause)):

@@ -44,7 +44,11 @@ class Successor:
         now_s = time.monotonic()
         # Another way to execute the step may have found the driver stopped.
         if not isinstance(error, Unreachable) or not (withdrawals or now_s < end_s):
-            raise error
+            try:
+                raise error
+            finally:
+                # An error to which its frames refer keeps them, and the memory of the call.
+                del error
         if now_s >= end_s:
             raise Withdrawn(cause) from None
         time.sleep(_SUCCESSOR_POLL_S)

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 
 from neurald.hal.buffers.staging import ByteCopy, Staged, copy, stage
 from neurald.hal.device import ExecuteOptions, ExecutionResult, Timing
-from neurald.hal.errors import BadState, Cancelled, Error, MissedDeadlinePersistent, OpFailed
+from neurald.hal.errors import BadState, Cancelled, Error, MissedDeadlinePersistent, OpFailed, copied
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
 from neurald.hal.model.request import Request
 from neurald.hal.model.types import OperandType
@@ -294,7 +294,8 @@ class Ring:
                 self._drop(sent.key)  # the daemon may have refused it
             if options.cancellation is not None and options.cancellation.is_cancelled:
                 raise Cancelled(str(outcome.error))
-            raise outcome.error
+            # A copy: frames that the error passes refer to the outcome, which would keep them.
+            raise copied(outcome.error)
         if sent.result is None:
             raise OpFailed("the daemon sent no shapes of the outputs")
         return replace(sent.result, timing=timing) if options.measure else sent.result

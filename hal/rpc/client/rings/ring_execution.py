@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from neurald.hal.device import ExecuteOptions, ExecutionResult
-from neurald.hal.errors import DeadObject, Error, OpFailed, without_frames
+from neurald.hal.errors import DeadObject, Error, OpFailed, copied, without_frames
 from neurald.hal.process.threads.turn import Turn
 from neurald.hal.rpc.client.rings.ring import Ring, RingRequest
 
@@ -119,5 +119,7 @@ class RingExecution:
         """See `PendingExecution.result`."""
         self.wait(None)
         if self._result is None:
-            raise self._error or OpFailed("the execution has ended without a result")
+            error = self._error or OpFailed("the execution has ended without a result")
+            # A copy, since an error that is kept would keep the frames that it passes.
+            raise copied(error)
         return self._result
