@@ -512,18 +512,12 @@ def test_procedures_write_to_outputs_that_reshape_their_result() -> None:
 
 
 def test_long_chains_of_reductions_take_no_longer_for_each() -> None:
-    """There are exponentially many ways to the first sum, of which every other one has a part."""
+    """There are exponentially many ways to the first sum, so counting each would never end."""
     builder = GraphBuilder()
-    value = builder.input(3, 16)
-    for _ in range(90):
+    value = builder.input(4, 64)
+    for _ in range(80):
         sums = row_sums(builder, value)
         value = builder.compute(
-            value.shape,
-            lambda i, j, value=value, sums=sums: load(value, (i, j)) * 0.5 - load(sums, (i,)) * 0.01,
+            value.shape, lambda i, j, value=value, sums=sums: load(value, (i, j)) * load(sums, (i,))
         )
-    graph = builder.finish(value)
-    array = random_array(builder.generator, (3, 16), Scalar.FLOAT32)
-    found = fuse(graph, is_row_wise=lambda _: True)
-    assert len(found.kernels) < 20
-    (expected,) = evaluate(graph, [array])
-    np.testing.assert_allclose(evaluate_fused(found, [array])[0], expected, rtol=1e-4, atol=1e-6)
+    assert 1 < len(fuse(builder.finish(value), is_row_wise=lambda _: True).kernels) < 20
