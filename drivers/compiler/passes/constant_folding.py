@@ -8,7 +8,7 @@ from neurald.drivers.compiler.analysis.interpreter import Array, Evaluate, Requi
 from neurald.drivers.compiler.ir.expression import Axis, Constant, Load, Reduce
 from neurald.drivers.compiler.ir.extents.extent import has_extents
 from neurald.drivers.compiler.ir.graph import Compute, Graph, Node
-from neurald.drivers.compiler.ir.traversal import walk
+from neurald.drivers.compiler.ir.traversal import has_own_extents, walk
 
 #: Size of a folded constant relative to its inputs. Larger ones are cheaper to recompute than to
 #: load, unless they have at most `_MAX_SMALL_BYTES`.
@@ -49,6 +49,8 @@ def _constant_result(node: Compute, evaluate: Evaluate) -> Array | None:
     source = node.aliased_input
     if source is not None:
         return inputs[source].reshape(node.output.shape)
+    if _depends_on_extents(node):
+        return None
     read_bytes = sum(value.size_bytes for value in inputs)
     if node.output.size_bytes > max(_MAX_SMALL_BYTES, _MAX_GROWTH * read_bytes) or not _is_quick(node):
         return None
@@ -59,6 +61,17 @@ def _constant_result(node: Compute, evaluate: Evaluate) -> Array | None:
         # The node stays, so that executions report the failure.
         return None
     return np.ascontiguousarray(result).reshape(node.output.shape)
+
+
+def _depends_on_extents(node: Compute) -> bool:
+    """Returns True if elements or requirements are computed from numbers that are not known yet."""
+    roots = (node.body, *(condition for condition, _ in node.requirements))
+    return any(
+        has_extents(along.extent for along in each.axes)
+        if isinstance(each, Reduce)
+        else has_own_extents(each)
+        for each in walk(*roots)
+    )
 
 
 def _is_quick(node: Compute) -> bool:

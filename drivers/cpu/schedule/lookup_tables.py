@@ -15,7 +15,7 @@ from neurald.drivers.compiler.ir.expression import Apply, Constant, Expression, 
 from neurald.drivers.compiler.ir.graph import Compute
 from neurald.drivers.compiler.ir.kernel import Kernel, op_cost
 from neurald.drivers.compiler.ir.scalar import Scalar
-from neurald.drivers.compiler.ir.traversal import rewrite, substitute, walk
+from neurald.drivers.compiler.ir.traversal import has_own_extents, rewrite, substitute, walk
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.cpu.emit.byte_tables import has_cheap_lookups, is_permuted, permuted_lanes
 from neurald.drivers.cpu.emit.op_table import stored
@@ -137,6 +137,10 @@ class _Sources:
         return total
 
     def _add(self, expression: Expression) -> None:
+        if has_own_extents(expression):
+            # Tables have the results for known numbers.
+            self._sources[expression] = None
+            return
         is_element = _is_of_constant(expression)
         is_function = is_element or isinstance(expression, Apply | Linear)
         operands = [each for each in expression.operands if each not in self._known]

@@ -15,7 +15,7 @@ from neurald.drivers.compiler.ir.expression import (
     minimum,
     select,
 )
-from neurald.drivers.compiler.ir.extents.extent import estimate, has_extents
+from neurald.drivers.compiler.ir.extents.extent import estimate, has_extents, surely_lowest
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.ir.value import Value
 from neurald.drivers.compiler.lowering.movement.indexing import as_index, bounded_index, element
@@ -33,9 +33,11 @@ _MIN_SEARCHED_KEYS = 256
 
 
 def are_in_range(indices: Value, length: int) -> bool:
-    """Returns True if the indices are known and in range."""
+    """Returns True if the indices are known and in range, however short an open length is."""
     known = indices.constant
-    return known is not None and not ((known < 0) | (known >= length)).any()
+    if known is None:
+        return False
+    return not known.size or (int(known.min()) >= 0 and int(known.max()) < surely_lowest(length))
 
 
 def gathered(

@@ -1,9 +1,11 @@
 """Nodes that only depend on constants become constants."""
 
 import numpy as np
+import pytest
 from support.compiler.graphs import GraphBuilder, changes, kinds
 
-from neurald.drivers.compiler.ir.expression import axis, index, load, reduce
+from neurald.drivers.compiler.ir.expression import axis, constant, index, load, minimum, reduce
+from neurald.drivers.compiler.ir.extents.scope import ExtentScope
 from neurald.drivers.compiler.ir.op import ReductionOp
 from neurald.drivers.compiler.ir.scalar import Scalar
 from neurald.drivers.compiler.passes.constant_folding import fold_constants
@@ -72,3 +74,25 @@ def test_nodes_with_violated_requirements_are_kept() -> None:
     graph = b.finish(b.graph.nodes[0].output)
     assert not fold_constants(graph)
     assert len(graph.nodes) == 1
+
+
+@pytest.mark.parametrize("use", ["element", "requirement", "reduction"])
+def test_nodes_with_lengths_that_are_not_known_are_kept(use: str) -> None:
+    scope = ExtentScope([9])
+    (length,) = scope.symbols
+    b = GraphBuilder()
+    table = b.constant(np.array([0, 1, 7], np.int32))
+    along, last = axis(length), constant(length - 1, Scalar.INT32)
+    bodies = {
+        "element": lambda i: minimum(load(table, (i,)), last),
+        "requirement": lambda i: load(table, (i,)),
+        "reduction": lambda i: reduce(ReductionOp.SUM, (along,), load(table, (i,))),
+    }
+    b.compute(
+        (3,),
+        bodies[use],
+        requirements=lambda i: ((load(table, (i,)) <= last, "too large"),) if use == "requirement" else (),
+    )
+    graph = b.finish(b.graph.nodes[0].output)
+    assert not fold_constants(graph)
+    assert not scope.pins

@@ -267,3 +267,40 @@ def test_columns_that_are_cut_and_padded_may_be_all_or_some(
             expected = np.where(np.arange(length) < number, given, 0)
             np.testing.assert_array_equal(compilation.run(given, np.array(number, np.int32))[0], expected)
     assert "on references" not in caplog.text
+
+
+@pytest.mark.parametrize("columns", [3, 64])
+@pytest.mark.parametrize("is_data", [False, True])
+def test_rows_at_constant_places(
+    columns: int, is_data: bool, compiles_here: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The places are compared with the number of rows when the model runs."""
+    caplog.set_level(logging.INFO)
+    file = TfliteModel()
+    graph = file.subgraph()
+    given = rows = graph.tensor((1, columns), shape_signature=(-1, columns))
+    if is_data:
+        flags = graph.tensor((1,), "BOOL", shape_signature=(-1,))
+        sums, axes = graph.tensor((1,), shape_signature=(-1,)), graph.tensor((1,), "INT32", data=[1])
+        found = graph.tensor((1, 1), "INT64", shape_signature=(-1, 1))
+        rows = graph.tensor((1, columns), shape_signature=(-1, columns))
+        graph.operator("SUM", [given, axes], [sums], "ReducerOptions")
+        zero = graph.tensor((), data=np.array(0, np.float32), has_rank=True)
+        graph.operator("GREATER", [sums, zero], [flags])
+        graph.operator("WHERE", [flags], [found])
+        graph.operator("GATHER_ND", [given, found], [rows])
+    places = graph.tensor((3,), "INT32", data=np.array([1, 0, 5], np.int32))
+    result = graph.tensor((3, columns))
+    graph.operator("GATHER", [rows, places], [result], "GatherOptions", Axis=0, BatchDims=0)
+    graph.inputs, graph.outputs = [given], [result]
+    builder = nd.CompilationBuilder(nd.load_tflite(file.build()), [CpuDevice()])
+    builder.set_caching(None)
+    compilation, random = builder.finish(), np.random.default_rng(columns)
+    for count in (9, 6, 30, 7):
+        values = random.uniform(1, 2, (count, columns)).astype(np.float32)
+        np.testing.assert_array_equal(compilation.run(values)[0], values[[1, 0, 5]])
+    for count in (5, 3):
+        with pytest.raises(nd.Error, match="GATHER"):
+            compilation.run(random.uniform(1, 2, (count, columns)).astype(np.float32))
+    assert "on references" not in caplog.text
+    assert "only valid for these lengths" not in caplog.text

@@ -12,10 +12,12 @@ from neurald.drivers.compiler.ir.expression import (
     Load,
     apply,
     axis,
+    constant,
     load,
     maximum,
     minimum,
 )
+from neurald.drivers.compiler.ir.extents.scope import ExtentScope
 from neurald.drivers.compiler.ir.kernel import FusedGraph, Kernel
 from neurald.drivers.compiler.ir.op import Op
 from neurald.drivers.compiler.ir.scalar import Scalar
@@ -163,6 +165,16 @@ def test_functions_of_constants_become_constants(kind: Scalar) -> None:
     _, changed = _tabulated(body, source)
     assert _ops(changed) <= {Op.CONVERT, Op.ADD}
     assert known not in changed.inputs
+
+
+def test_functions_of_constants_and_lengths_that_are_not_known_are_computed() -> None:
+    scope = ExtentScope([9])
+    (length,) = scope.symbols
+    known, at = Value((7,), Scalar.INT32, np.arange(7, dtype=np.int32)), (axis(7),)
+    body = minimum((load(known, at) * 3 - 2) * 5, constant(length - 1, Scalar.INT32))
+    changed = use_lookup_tables(Kernel(output=Value((7,), Scalar.INT32), axes=at, body=body), _WIDE)
+    assert Op.MINIMUM in _ops(changed)
+    assert not scope.pins
 
 
 @sweep("target", DIFFERENT, ids=lambda target: target.name)
