@@ -31,6 +31,8 @@ class _Task:
             result = self._call()
         except BaseException as error:
             self.future.set_exception(error)
+            # The error keeps this frame, which would keep the future, and that the error.
+            del self
         else:
             self.future.set_result(result)
 

@@ -1,5 +1,6 @@
 """The thread pool for calls."""
 
+import gc
 import subprocess
 import sys
 import threading
@@ -50,6 +51,26 @@ def test_calls_beyond_the_limit_wait(workers: WorkerThreads, name: str) -> None:
     leave.set()
     assert len({future.result(60) for future in later}) <= 4
     assert all(future.result(60) for future in first)
+
+
+def test_what_a_failed_call_kept_is_free_without_a_collection(workers: WorkerThreads) -> None:
+    class Kept:
+        pass
+
+    def fail(_: Kept) -> None:
+        raise ValueError("it failed")
+
+    kept = Kept()
+    is_kept = weakref.ref(kept)
+    gc.collect()
+    gc.disable()
+    try:
+        future = workers.submit(fail, kept)
+        assert str(future.exception(60)) == "it failed"
+        del kept, future
+        wait_until(lambda: is_kept() is None)
+    finally:
+        gc.enable()
 
 
 def test_finalizers_end_the_threads_without_a_lock(name: str) -> None:
