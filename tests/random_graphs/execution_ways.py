@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
-from itertools import pairwise
 
 import numpy as np
 from random_graphs.check import logged_warnings
@@ -17,6 +16,7 @@ from random_graphs.data_lengths.network import DataNetwork
 from random_graphs.data_programs import is_equal
 from random_graphs.loop_programs import devices_of
 from support.devices.modes import MODES, compute
+from support.models.marked_outputs import MarkedOutputs
 from support.models.plans import compiled
 
 import neurald as nd
@@ -28,8 +28,6 @@ from neurald.hal.operations.machinery.call import Array
 
 #: What runs the networks.
 PLACES = ("compiled", "daemon", "split")
-#: Bytes before and behind outputs, which executions must leave alone.
-_MARGIN, _MARK = 1024, 0x5A
 _GROUPS, _CONTENTS, _STEPS = 3, 4, 12
 
 #: Inputs, and their results; none where the references fail.
@@ -82,31 +80,6 @@ def _case(arrays: list[Array], reference: nd.Compilation) -> _Case:
     except Error:
         # Compiled code does not compute what nothing reads.
         return arrays, None
-
-
-class _Marked:
-    """Outputs between marks."""
-
-    def __init__(self, sizes: Sequence[int], operands: Sequence[nd.OperandType]) -> None:
-        types = [each.dtype for each in operands]
-        lengths = [size * kind.itemsize for size, kind in zip(sizes, types, strict=True)]
-        ends = np.cumsum([0, *(_MARGIN + -(-each // 64) * 64 for each in lengths)])
-        self._memory = np.full(int(ends[-1]) + _MARGIN, _MARK, np.uint8)
-        self._is_mark = np.ones(self._memory.size, np.bool_)
-        self.arrays: list[Array] = []
-        for (start, _), length, kind in zip(pairwise(ends.tolist()), lengths, types, strict=True):
-            place = slice(start + _MARGIN, start + _MARGIN + length)
-            self._is_mark[place] = False
-            self.arrays.append(self._memory[place].view(kind))
-
-    def clear(self) -> None:
-        """Removes earlier results."""
-        self._memory[:] = _MARK
-
-    @property
-    def are_left(self) -> bool:
-        """True if nothing beside the outputs was written."""
-        return bool((self._memory[self._is_mark] == _MARK).all())
 
 
 class _Executions:
@@ -183,7 +156,10 @@ class _Executions:
             (min if is_short else max)(each.size for each in outputs)
             for outputs in zip(*results, strict=True)
         ]
-        marked, inputs = _Marked(sizes, self._types), [each.copy() for each in group[0][0]]
+        marked, inputs = (
+            MarkedOutputs(sizes, [each.dtype for each in self._types]),
+            [each.copy() for each in group[0][0]],
+        )
         execution = nd.Execution(self._compilation, reusable=True)
         for position, array in enumerate(inputs):
             execution.set_input(position, array)
@@ -202,7 +178,7 @@ class _Executions:
                 return f"{text} ({mode})"
         return ""
 
-    def _computed(self, execution: nd.Execution, case: _Case, marked: _Marked, mode: str) -> str:
+    def _computed(self, execution: nd.Execution, case: _Case, marked: MarkedOutputs, mode: str) -> str:
         wanted = case[1]
         fits = wanted is None or all(
             one.size <= other.size for one, other in zip(wanted, marked.arrays, strict=True)
