@@ -70,13 +70,11 @@ def quotient(scope: "TermScope", dividend: Any, divisor: Any) -> Any:
         # Terms cancel, as in a padded length. Others have closer bounds with the remainder.
         return whole + multiples + quotient(scope, other, divisor)
     assert isinstance(rest, Polynomial) or isinstance(divisor, Polynomial)  # noqa: S101 - else it is below
-    if all(
-        factor < 0
-        for product, factor in terms_of(rest).items()
-        if product or not isinstance(rest, Polynomial)
-    ):
+    if _has_negative_terms(rest):
         # -x // n equals -((x + n - 1) // n).
-        return whole - quotient(scope, divisor - 1 - rest, divisor)
+        opposite = divisor - 1 - rest
+        if not _has_negative_terms(opposite):
+            return whole - quotient(scope, opposite, divisor)
     rest, divisor, _, _ = _reduced(scope, rest, divisor)
     if not isinstance(divisor, Polynomial) and divisor == 1:
         return whole + rest
@@ -84,6 +82,15 @@ def quotient(scope: "TermScope", dividend: Any, divisor: Any) -> Any:
     if nested is not None:
         return whole + quotient(scope, *nested)
     return whole + _atom(scope, AtomKind.QUOTIENT, rest, divisor)
+
+
+def _has_negative_terms(number: Any) -> bool:
+    """Returns True if all terms with symbols are negative, or a known number is."""
+    return all(
+        factor < 0
+        for product, factor in terms_of(number).items()
+        if product or not isinstance(number, Polynomial)
+    )
 
 
 def _nested_quotient(rest: Any, divisor: Any) -> tuple[Any, int] | None:

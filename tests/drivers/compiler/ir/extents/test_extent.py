@@ -331,6 +331,18 @@ def test_bounds_of_products_of_many_lengths_fit_into_64_bits() -> None:
     assert 0 < most(lowest_one, highest_one) < 2**62
 
 
+def test_quotients_by_a_known_number_less_a_length() -> None:
+    """Neither form of these has a term with a length that is not negative."""
+    scope = ExtentScope(())
+    length = scope.add_symbol(5, 0, 30)
+    for known in (1, 8, 9, 33):
+        up, rest, other = -(-known // (33 - length)), -known % (33 - length), (length - 20) // (33 - length)
+        for number in range(31):
+            assert value(up, (number, 0)) == -(-known // (33 - number))
+            assert value(rest, (number, 0)) == -known % (33 - number)
+            assert value(other, (number, 0)) == (number - 20) // (33 - number)
+
+
 def test_text_is_a_name_and_the_same_in_every_process() -> None:
     scope = ExtentScope([37])
     length = scope.symbols[0]
