@@ -4,7 +4,6 @@ Every failure that a user can cause or meet is an `Error`. Each subclass stands 
 `ResultCode`, so that a code keeps its meaning all the way from a driver daemon to the application.
 """
 
-import copy
 from collections.abc import Sequence
 from enum import IntEnum
 from typing import Final, TypeVar
@@ -222,6 +221,9 @@ def copied(error: _ErrorT) -> _ErrorT:
 
     An error that is kept, and raised, keeps the frames that it passes, with their memory.
     """
+    # Only failures need it, not each start from the cache.
+    import copy
+
     try:
         result = copy.copy(error)
     except Exception:  # an error of a driver, with arguments of its own

@@ -105,7 +105,6 @@ COVERED_BY: Mapping[str, str] = {
     "hal/rpc/transport/ring_packet.py": "tests/hal/rpc/test_ring_hostile.py",
     "hal/rpc/transport/status.py": "tests/hal/rpc/server/test_server.py",
     "hal/rpc/transport/tls_credentials.py": "tests/hal/rpc/test_tls.py",
-    "hal/rpc/transport/tls_files.py": "tests/hal/rpc/test_tls.py",
     "hal/rpc/transport/varint.py": "tests/hal/rpc/transport/test_data_message.py",
     "hal/rpc/wire/device.py": "tests/hal/rpc/wire/test_model.py",
     "hal/rpc/wire/extension.py": "tests/hal/model/test_extension.py",
