@@ -29,31 +29,30 @@ def main() -> None:
         gpu, laptop = authority.issue("gpu", ["127.0.0.1"]), authority.issue("laptop")
 
         command = [sys.executable, "-m", "neurald", "driver", "cpu", "--listen", "127.0.0.1:0"]
-        daemon = subprocess.Popen([*command, "--tls", str(gpu)], stderr=subprocess.PIPE, text=True)
-        try:
-            # The daemon says where it serves.
-            address = next(iter(daemon.stderr or ())).split()[-1]
-            remote = nd.connect(address, tls=laptop)
-            if (link := remote.link()) is not None:
-                megabytes = link.bytes_per_s / 1e6
-                print(f"{remote.name} is {link.latency_s * 1e3:.2f} ms and {megabytes:.0f} MB/s away")
+        with subprocess.Popen([*command, "--tls", str(gpu)], stderr=subprocess.PIPE, text=True) as daemon:
+            try:
+                # The daemon says where it serves.
+                address = next(iter(daemon.stderr or ())).split()[-1]
+                remote = nd.connect(address, tls=laptop)
+                if (link := remote.link()) is not None:
+                    megabytes = link.bytes_per_s / 1e6
+                    print(f"{remote.name} is {link.latency_s * 1e3:.2f} ms and {megabytes:.0f} MB/s away")
 
-            builder = nd.CompilationBuilder(nd.load_tflite(DEMO / "digits.tflite"))
-            builder.set_partitioning(nd.Partitioning(overrides=(nd.prefer(remote.name, range(9)),)))
-            compilation = builder.finish()
-            right = 0
-            for number, (image, label) in enumerate(zip(images, labels, strict=True)):
-                if number == len(images) // 2:
-                    authority.revoke("laptop")
-                    while remote.is_alive:
-                        time.sleep(0.05)
-                    print("the certificate has been revoked")
-                (scores,) = compilation.run(image[None, :, :, None])
-                right += int(scores.argmax() == label)
-            print(f"{right} of {len(labels)} digits are right, and no call has failed")
-        finally:
-            daemon.kill()
-            daemon.wait()
+                builder = nd.CompilationBuilder(nd.load_tflite(DEMO / "digits.tflite"))
+                builder.set_partitioning(nd.Partitioning(overrides=(nd.prefer(remote.name, range(9)),)))
+                compilation = builder.finish()
+                right = 0
+                for number, (image, label) in enumerate(zip(images, labels, strict=True)):
+                    if number == len(images) // 2:
+                        authority.revoke("laptop")
+                        while remote.is_alive:
+                            time.sleep(0.05)
+                        print("the certificate has been revoked")
+                    (scores,) = compilation.run(image[None, :, :, None])
+                    right += int(scores.argmax() == label)
+                print(f"{right} of {len(labels)} digits are right, and no call has failed")
+            finally:
+                daemon.kill()
 
 
 if __name__ == "__main__":
