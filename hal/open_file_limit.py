@@ -18,6 +18,11 @@ def descriptor_advice(error: BaseException) -> str:
     return ""
 
 
+def system_reason(error: OSError) -> str:
+    """Returns why the system refused something, and what to do if no descriptor was left."""
+    return f"{error.strerror or error}{descriptor_advice(error)}"
+
+
 def descriptor_shortage(what: str, error: BaseException) -> ResourceExhaustedTransient | None:
     """Returns the error for what failed since no descriptor was left; None if one was.
 

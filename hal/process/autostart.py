@@ -17,7 +17,7 @@ from typing import Final
 from msgspec import Struct
 
 from neurald.hal.errors import BadData, BadState, UnavailableDevice
-from neurald.hal.open_file_limit import descriptor_advice
+from neurald.hal.open_file_limit import system_reason
 from neurald.hal.process.activation import MANAGER_SOCKET, is_served
 from neurald.hal.process.environment import environment_variable
 from neurald.hal.process.files.configuration_file import (
@@ -151,8 +151,7 @@ def ensure_manager(deadline_s: float) -> None:
     except BadState as error:
         raise UnavailableDevice(f"no service manager can be started: {error}") from None
     except OSError as error:
-        reason = f"{error.strerror or error}{descriptor_advice(error)}"
-        raise UnavailableDevice(f"no service manager can be started: {reason}") from None
+        raise UnavailableDevice(f"no service manager can be started: {system_reason(error)}") from None
 
 
 @contextlib.contextmanager

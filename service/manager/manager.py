@@ -16,7 +16,7 @@ import msgspec
 from neurald.hal.crashes.records import CrashRecords
 from neurald.hal.decoding import from_json
 from neurald.hal.errors import BadState, Error
-from neurald.hal.open_file_limit import descriptor_advice
+from neurald.hal.open_file_limit import system_reason
 from neurald.hal.process.activation import MANAGER_SOCKET
 from neurald.hal.process.address import Address
 from neurald.hal.process.autostart import starting_manager
@@ -289,9 +289,7 @@ class Manager:
             try:
                 await driver.open()
             except OSError as error:
-                raise BadState(
-                    f"the socket of {name} cannot be opened: {error.strerror or error}{descriptor_advice(error)}"
-                ) from None
+                raise BadState(f"the socket of {name} cannot be opened: {system_reason(error)}") from None
             self._files[name] = files.pop_all()
         self._drivers[name] = driver
 
@@ -352,9 +350,7 @@ class Manager:
         try:
             receiver = bind_private(path, socket.SOCK_DGRAM)
         except OSError as error:
-            raise BadState(
-                f"{path} cannot be bound: {error.strerror or error}{descriptor_advice(error)}"
-            ) from None
+            raise BadState(f"{path} cannot be bound: {system_reason(error)}") from None
         file = OwnFile(path)
         receiver.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         loop = asyncio.get_running_loop()
@@ -516,6 +512,4 @@ def _listening(path: Path, mode: int) -> socket.socket:
         path.chmod(mode)
         return opened
     except OSError as error:
-        raise BadState(
-            f"{path} cannot be bound: {error.strerror or error}{descriptor_advice(error)}"
-        ) from None
+        raise BadState(f"{path} cannot be bound: {system_reason(error)}") from None

@@ -9,7 +9,7 @@ from support.process.descriptors import no_descriptors
 
 from neurald.hal.errors import ResourceExhaustedTransient
 from neurald.hal.memory.pool import SharedMemory
-from neurald.hal.open_file_limit import descriptor_advice, descriptor_shortage
+from neurald.hal.open_file_limit import descriptor_advice, descriptor_shortage, system_reason
 from neurald.hal.rpc.client.channel import ChannelClient
 from neurald.hal.sync.fence import Fence
 from neurald.runtime.tflite import load_tflite
@@ -43,3 +43,4 @@ def test_advice(number: int, words: str) -> None:
     assert words in descriptor_advice(error)
     assert (descriptor_shortage("it cannot be opened", error) is None) == (not words)
     assert (descriptor_advice(error) == "") == (not words)
+    assert system_reason(error) == f"no{descriptor_advice(error)}"

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from neurald.hal.errors import UnavailableDevice
-from neurald.hal.open_file_limit import descriptor_advice
+from neurald.hal.open_file_limit import system_reason
 from neurald.hal.process.address import Address
 from neurald.hal.process.files.runtime_directory import machine_directory, machine_user
 from neurald.hal.process.peer import described_user, peer_of
@@ -64,9 +64,7 @@ def require_listener(address: Address, deadline_s: float) -> None:
             ) from None
         if error.errno == errno.EPROTOTYPE:
             raise UnavailableDevice(f"the process at {address} is not a driver daemon") from None
-        raise UnavailableDevice(
-            f"{address} cannot be reached: {error.strerror or error}{descriptor_advice(error)}"
-        ) from None
+        raise UnavailableDevice(f"{address} cannot be reached: {system_reason(error)}") from None
 
 
 def _remedy(address: Address) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from neurald.hal.admission.access.sharing import Sharing
-from neurald.hal.open_file_limit import descriptor_advice
+from neurald.hal.open_file_limit import system_reason
 from neurald.hal.process.activation import READY as READY_LINE
 from neurald.hal.process.activation import REFUSED, STANDBY, UNABLE
 from neurald.hal.process.peer import Peer
@@ -76,9 +76,7 @@ class DriverClients:
         try:
             await self._standby.open()
         except OSError as error:
-            self._record.log(
-                f"its socket cannot be opened: {error.strerror or error}{descriptor_advice(error)}"
-            )
+            self._record.log(f"its socket cannot be opened: {system_reason(error)}")
 
     def wait_for_start(self) -> None:
         """Lets clients wait for a start that begins."""

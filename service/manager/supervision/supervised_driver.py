@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Final
 
 from neurald.hal.admission.access.sharing import Sharing
-from neurald.hal.open_file_limit import descriptor_advice
+from neurald.hal.open_file_limit import system_reason
 from neurald.hal.process.address import Address
 from neurald.service.crashes.investigator import CrashInvestigator
 from neurald.service.daemon import notifications
@@ -232,9 +232,7 @@ class SupervisedDriver:
         try:
             self._next = self._begin(self._create_process(), self.settings.update_s)
         except OSError as error:
-            self._keep_process(
-                f"its process could not be started: {error.strerror or error}{descriptor_advice(error)}"
-            )
+            self._keep_process(f"its process could not be started: {system_reason(error)}")
 
     def _keep_process(self, reason: str) -> None:
         """Keeps its process, which was not replaced for a reason."""
@@ -318,9 +316,7 @@ class SupervisedDriver:
             self._process = self._begin(self._spare.take() or self._create_process(), self.settings.start_s)
         except OSError as error:
             self._record.is_unable = True
-            self._handle_death(
-                f"its process could not be started: {error.strerror or error}{descriptor_advice(error)}", 0.0
-            )
+            self._handle_death(f"its process could not be started: {system_reason(error)}", 0.0)
 
     def _create_process(self) -> DriverProcess:
         """Starts a process that loads the driver, and then waits."""
@@ -379,7 +375,7 @@ class SupervisedDriver:
             self._spare.prepare()
         except OSError as error:
             self._log(
-                f"no spare process can be started: {error.strerror or error}{descriptor_advice(error)}",
+                f"no spare process can be started: {system_reason(error)}",
                 logging.WARNING,
             )
 
@@ -439,7 +435,7 @@ class SupervisedDriver:
                 return
             await self._clients.listen()
         except OSError as error:
-            self._log(f"its socket cannot be opened: {error.strerror or error}{descriptor_advice(error)}")
+            self._log(f"its socket cannot be opened: {system_reason(error)}")
             return
         # Unless it has ended meanwhile.
         if process is self._process and self._next is None and not self._is_closing:
