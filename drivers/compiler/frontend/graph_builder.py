@@ -28,7 +28,7 @@ from neurald.hal.errors import BadData
 from neurald.hal.model.graph import Operation
 from neurald.hal.model.model import Model
 from neurald.hal.operations import DEFINITIONS
-from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
+from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.validation.shape_inference import at_operation, infer_shapes
 
 #: Memory that the compilation of one operation takes, including its code.
@@ -166,10 +166,7 @@ class _ModelLowering:
         if not self._options.has_all_rows or operation.type not in BOUNDED_LOWERINGS:
             return False
         declared = tuple(self._main.operands[index].dimensions for index in operation.outputs)
-        try:
-            return DEFINITIONS[operation.type].output_shapes(call) != declared
-        except UnknownValue:
-            return True
+        return DEFINITIONS[operation.type].known_output_shapes(call) != declared
 
     def _note_shapes(self, operation: Operation, shapes: Sequence[Shape]) -> None:
         """Notes the shapes of results.

@@ -98,6 +98,17 @@ class Definition(Struct, frozen=True, kw_only=True):
             except UnknownValue:
                 continue
 
+    def known_output_shapes(self, call: Call) -> tuple[Shape, ...] | None:
+        """Returns what `output_shapes` does; None if a shape is not known yet.
+
+        Raises:
+            BadData: see `output_shapes`.
+        """
+        try:
+            return self.output_shapes(call)
+        except UnknownValue:
+            return None
+
     def output_shapes(self, call: Call) -> tuple[Shape, ...]:
         """Evaluates the shape rule, and checks that an operand can have each of the shapes.
 

@@ -137,13 +137,8 @@ def _counts_rows(call: Call) -> bool:
 
     Some types of operations count rows, unless they know what determines them.
     """
-    if call.binding.type not in BOUNDED_LOWERINGS:
-        return False
-    try:
-        DEFINITIONS[call.binding.type].output_shapes(call)
-    except UnknownValue:
-        return True
-    return False
+    kind = call.binding.type
+    return kind in BOUNDED_LOWERINGS and DEFINITIONS[kind].known_output_shapes(call) is None
 
 
 class BoundedShapes:

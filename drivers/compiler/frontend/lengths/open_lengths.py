@@ -24,7 +24,7 @@ from neurald.drivers.compiler.ir.extents.extent import (
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import FusedActivation
 from neurald.hal.operations import DEFINITIONS
-from neurald.hal.operations.machinery.call import Array, Call, UnknownValue
+from neurald.hal.operations.machinery.call import Array, Call
 from neurald.hal.operations.machinery.rules import resolve_axes
 
 _T = OperationType
@@ -176,11 +176,10 @@ def lengths_of(call: Call, value: Callable[[int], Array | None]) -> Sequence[Arr
 
 def _has_few_results(call: Call) -> bool:
     """Returns whether the results are as small as shapes and their parts are."""
-    try:
-        shapes = DEFINITIONS[call.binding.type].output_shapes(call)
-    except UnknownValue:
-        return False
-    return all(not has_extents(shape) and math.prod(shape) <= _MAX_ELEMENTS for shape in shapes)
+    shapes = DEFINITIONS[call.binding.type].known_output_shapes(call)
+    return shapes is not None and all(
+        not has_extents(shape) and math.prod(shape) <= _MAX_ELEMENTS for shape in shapes
+    )
 
 
 def _pair(call: Call) -> tuple[Array, Array]:

@@ -19,7 +19,7 @@ from neurald.hal.model.graph import Operation
 from neurald.hal.model.operation_type import OperationType
 from neurald.hal.model.types import Lifetime
 from neurald.hal.operations import DEFINITIONS
-from neurald.hal.operations.machinery.call import Call, UnknownValue
+from neurald.hal.operations.machinery.call import Call
 from neurald.hal.records import replace
 
 
@@ -78,11 +78,7 @@ class StoredOperands:
             lambda each: None if each == index else self._flat.value(each),
             referenced=self._flat.model.referenced,
         )
-        try:
-            DEFINITIONS[operation.type].output_shapes(call)
-        except UnknownValue:
-            return True
-        return False
+        return DEFINITIONS[operation.type].known_output_shapes(call) is None
 
     def stored(self, index: int) -> int:
         """Returns an operand that has memory: one whose elements are lengths gets it.
