@@ -7,8 +7,8 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
-from neurald.hal.errors import BadData, WrongType, members
-from neurald.hal.lazy_numpy import np
+from neurald.hal.errors import BadData, OutOfMemory, WrongType, members
+from neurald.hal.lazy_numpy import Array, np
 from neurald.hal.sync.deadline import NEVER_S
 
 _E = TypeVar("_E", bound=IntEnum)
@@ -194,9 +194,44 @@ def dimensions(value: Iterable[int] | None, what: str) -> tuple[int, ...] | None
     return integers(found, what)
 
 
+def read_array(value: object, dtype: "np.dtype[Any] | None" = None) -> Array:
+    """Returns a value as a C-contiguous array, read as NumPy does it.
+
+    But NumPy drops digits where integers or truth values are expected, which is an error here.
+    Methods of objects of applications and other libraries may raise anything, for instance those of
+    a tensor on a GPU.
+
+    Args:
+        value: whatever NumPy can read.
+        dtype: the type of the elements; None for that of the value.
+
+    Raises:
+        TypeError, ValueError, OverflowError: the value is no such array, as NumPy says, or it could
+            not be read for another reason.
+        OutOfMemory: there is no memory for the array.
+    """
+    try:
+        # Unlike `ascontiguousarray`, this keeps rank 0.
+        array = np.asarray(value, dtype, order="C")
+        if dtype is not None and dtype.kind in "biu":
+            given = np.asarray(value)
+            if given.dtype != dtype and not np.array_equal(given, array):
+                raise ValueError(f"not all of its elements can be represented exactly as {dtype}")
+        return array
+    except (TypeError, ValueError, OverflowError):
+        raise
+    except MemoryError:
+        raise OutOfMemory(f"there is no memory for an array of {shown(value)}") from None
+    except Exception as error:
+        raise ValueError(f"{type(error).__name__}: {shown_reason(error)}") from error
+
+
 def shown(value: object) -> str:
     """Returns the representation of a value for a message, truncated if it is long."""
-    text = f"an array of {value.dtype}" if isinstance(value, np.ndarray) and value.ndim else repr(value)
+    try:
+        text = f"an array of {value.dtype}" if isinstance(value, np.ndarray) and value.ndim else repr(value)
+    except Exception:
+        text = f"an object of {type(value).__name__}"
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
 
 

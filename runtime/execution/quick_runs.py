@@ -20,8 +20,9 @@ from neurald.runtime.execution.variables.state import Array
 if TYPE_CHECKING:
     from neurald.runtime.execution.execution import Execution
 
-#: Shapes and types of the inputs of a run.
-_InputSignature: TypeAlias = tuple[tuple[tuple[int, ...], "np.dtype[Any]"], ...]
+#: Shapes and types of the inputs of a run, and their classes: derived ones, as that of masked
+#: arrays, may mean something else.
+_InputSignature: TypeAlias = tuple[tuple[tuple[int, ...], "np.dtype[Any]", type], ...]
 
 #: Maximum total size of the inputs and outputs of a run, in bytes. Copying 4 MiB takes as long as
 #: binding arguments.
@@ -73,11 +74,11 @@ class QuickRuns:
         if not by_signature:
             return None
         try:
-            signature = tuple([(array.shape, array.dtype) for array in arrays])
+            signature = tuple([(array.shape, array.dtype, type(array)) for array in arrays])
             # A signal handler or a finalizer may run the model on this thread in the meantime, so
             # the execution is removed while it computes. After a failure it is not put back.
             quick_run = by_signature.pop(signature, None)
-        except (AttributeError, TypeError):
+        except Exception:  # Those of other objects may be any.
             return None
         if quick_run is None:
             return None
@@ -133,7 +134,7 @@ class QuickRuns:
         for position, array in enumerate(quick_run.outputs):
             quick_run.execution.set_output(position, array)
         results = quick_run(given)
-        self._keep(tuple([(array.shape, array.dtype) for array in given]), quick_run)
+        self._keep(tuple([(array.shape, array.dtype, type(array)) for array in given]), quick_run)
         return results
 
     def _keep(self, signature: _InputSignature, quick_run: _QuickRun) -> None:

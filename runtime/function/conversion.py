@@ -4,7 +4,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from neurald.hal.api_arguments import shown, shown_reason
+from neurald.hal.api_arguments import read_array, shown, shown_reason
 from neurald.hal.errors import BadData, WrongType
 from neurald.hal.model.masked_elements import require_unmasked
 from neurald.runtime.function.tensor_info import TensorInfo
@@ -21,14 +21,15 @@ def as_array(value: Any) -> Any:
     Raises:
         BadData: the tensor is not in the memory of the CPU.
     """
-    if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack__"):
+    if isinstance(value, np.ndarray):
         return value
     try:
-        return np.from_dlpack(value)
-    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        return np.from_dlpack(value) if hasattr(value, "__dlpack__") else value
+    except Exception as error:  # Those of other libraries may be any.
         raise BadData(
-            f"a {type(value).__name__} cannot be read as an array in the memory of the CPU: {error}"
-        ) from None
+            f"a {type(value).__name__} cannot be read as an array in the memory of the CPU: "
+            f"{shown_reason(error) or type(error).__name__}"
+        ) from error
 
 
 def require_match(value: Any, info: TensorInfo, error: BadData) -> None:
@@ -47,7 +48,7 @@ def require_match(value: Any, info: TensorInfo, error: BadData) -> None:
         return
     if not isinstance(value, np.ndarray):
         try:
-            value = np.asarray(value, info.dtype)
+            value = read_array(value, info.dtype)
         except (TypeError, ValueError, OverflowError) as reason:
             raise type(error)(
                 f"input {info.name!r} is {shown(value)}, which is not an array of {info.dtype}: "
@@ -88,7 +89,7 @@ def converted(value: Any, info: TensorInfo) -> Any:
     if value is None:
         raise WrongType(f"input {info.name!r} is None; an array is expected")
     try:
-        array = np.asarray(as_array(value))
+        array = read_array(as_array(value))
     except (TypeError, ValueError, OverflowError) as error:
         raise BadData(
             f"input {info.name!r} is {shown(value)}, which is not an array: {shown_reason(error)}"

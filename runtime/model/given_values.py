@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from neurald.hal.api_arguments import integer, number, shown, shown_reason
+from neurald.hal.api_arguments import integer, number, read_array, shown, shown_reason
 from neurald.hal.errors import BadData, WrongType
 from neurald.hal.model.elements import as_elements
 from neurald.hal.model.graph import ChannelQuant, Operand
@@ -47,10 +47,11 @@ def stored_value(value: Any, operand: Operand, what: str) -> np.ndarray[Any, Any
     """
     expected = constant_size(operand, what)
     dtype = operand.type.dtype
+    if isinstance(value, np.ndarray):
+        require_unmasked(value, what)
     if operand.type is OperandType.TENSOR_STRING:
         return _stored_strings(value, operand, what)
     if isinstance(value, np.ndarray | np.generic):
-        require_unmasked(value, what)
         array = as_elements(np.asarray(value), operand.type)
         if array.dtype != dtype:
             raise BadData(f"{what}: the array has type {array.dtype}; {operand.type.name} needs {dtype}")
@@ -67,11 +68,12 @@ def stored_value(value: Any, operand: Operand, what: str) -> np.ndarray[Any, Any
 def _converted(value: Any, dtype: "np.dtype[Any]", what: str) -> np.ndarray[Any, Any]:
     """Converts Python numbers to an array. Integers and bools must be representable exactly."""
     try:
-        given = np.asarray(value)
+        given = read_array(value)
         if given.dtype.kind == "c" and dtype.kind != "c":
             raise TypeError("it is complex")
         with np.errstate(over="ignore"):
             array = given.astype(dtype)
+            require_unmasked(value, what)
     except (TypeError, ValueError, OverflowError) as error:
         kind = WrongType if isinstance(error, TypeError) else BadData
         raise kind(f"{what}: {shown(value)} cannot be stored as {dtype}: {shown_reason(error)}") from None
@@ -82,7 +84,12 @@ def _converted(value: Any, dtype: "np.dtype[Any]", what: str) -> np.ndarray[Any,
 
 def _stored_strings(value: Any, operand: Operand, what: str) -> np.ndarray[Any, Any]:
     """Encodes strings given as an array, or as nested lists of bytes or text."""
-    array = as_strings(np.asarray(value, None if isinstance(value, np.ndarray) else object), what)
+    try:
+        given = read_array(value, None if isinstance(value, np.ndarray) else np.dtype(object))
+    except (TypeError, ValueError) as error:
+        raise BadData(f"{what}: {shown(value)} is not an array of strings: {shown_reason(error)}") from None
+    require_unmasked(value, what)
+    array = as_strings(given, what)
     if array.size != math.prod(operand.dimensions or ()):
         raise BadData(
             f"{what}: the value has {array.size} strings; TENSOR_STRING{list(operand.dimensions or ())} "

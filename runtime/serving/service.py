@@ -9,10 +9,19 @@ from typing import Any, Final, Self, overload
 
 import numpy as np
 
-from neurald.hal.api_arguments import file_path, instance, items, waiting_time
-from neurald.hal.errors import BadData, DeadObject, Error, UnavailableDevice
+from neurald.hal.api_arguments import (
+    file_path,
+    instance,
+    items,
+    read_array,
+    shown,
+    shown_reason,
+    waiting_time,
+)
+from neurald.hal.errors import BadData, DeadObject, Error, UnavailableDevice, WrongType
 from neurald.hal.lanes.opening import TensorDescription
 from neurald.hal.lanes.packets import BYTES, Receipt, type_named
+from neurald.hal.model.masked_elements import require_unmasked
 from neurald.hal.model.strings import as_strings
 from neurald.hal.process.activation import SERVICE_SOCKET
 from neurald.hal.process.files.runtime_directory import runtime_directory
@@ -132,7 +141,7 @@ class ServedModel:
             Error: see `__call__`.
         """
         limit_s = waiting_time(timeout)
-        given = tuple(arrays)
+        given = items(arrays, "the inputs of a run", "a sequence of arrays")
         if len(given) != len(self._described.inputs):
             raise BadData(
                 f"{counted(len(given), 'input')} given; {self._name} has {len(self._described.inputs)}"
@@ -254,14 +263,23 @@ def _paths(path: str | Path | Sequence[str | Path] | None) -> tuple[Path, ...]:
 
 
 def _converted(value: Any, described: TensorDescription) -> Array:
-    array = np.asarray(as_array(value))
-    if described.kind == BYTES:
-        return as_strings(array, f"the input {described.name}")
-    expected = type_named(described.kind)
+    what = f"the input {described.name}"
+    value = as_array(value)
+    is_typed = isinstance(value, np.ndarray | np.generic)
+    is_text = described.kind == BYTES
+    expected = np.dtype(object) if is_text else type_named(described.kind)
+    try:
+        array = read_array(value, None if is_typed else expected)
+    except TypeError:
+        raise WrongType(f"{what} is {shown(value)}; an array of {expected} is expected") from None
+    except (ValueError, OverflowError) as error:
+        raise BadData(f"{what} cannot be stored as {expected}: {shown_reason(error)}") from None
+    if array is not value:
+        require_unmasked(value, what)
+    if is_text:
+        return as_strings(array, what)
     if array.dtype != expected:
-        if isinstance(value, np.ndarray | np.generic):
-            raise BadData(f"the input {described.name} is {array.dtype}; {expected} is expected")
-        array = np.asarray(value, expected)
+        raise BadData(f"{what} is {array.dtype}; {expected} is expected")
     return array
 
 

@@ -15,11 +15,12 @@ from neurald.hal.api_arguments import (
     integer,
     member,
     number,
+    read_array,
     shown,
     time_limit,
     waiting_time,
 )
-from neurald.hal.errors import BadData, WrongType
+from neurald.hal.errors import BadData, OutOfMemory, WrongType
 
 
 class Size(IntEnum):
@@ -106,3 +107,53 @@ def test_wrong_members_are_told_the_right_ones() -> None:
 
 def test_long_values_are_cut() -> None:
     assert len(shown("x" * 10**6)) < 100
+
+
+class Raising:
+    """An object whose methods raise an error."""
+
+    def __init__(self, error: type[Exception]) -> None:
+        self._error = error
+
+    def __array__(self, *given: Any, **named: Any) -> Any:
+        raise self._error("no values")
+
+    def __repr__(self) -> str:
+        raise self._error("no text")
+
+
+def test_values_without_a_representation_are_shown_by_their_class() -> None:
+    assert shown(Raising(KeyError)) == "an object of Raising"
+
+
+@sweep(
+    "error", [KeyError, AttributeError, RuntimeError, OSError, RecursionError, AssertionError, BufferError]
+)
+def test_errors_of_objects_that_are_read_as_arrays(error: type[Exception]) -> None:
+    with pytest.raises(ValueError, match=f"{error.__name__}: .*no values") as raised:
+        read_array(Raising(error))
+    assert isinstance(raised.value.__cause__, error)
+
+
+def test_arrays_for_which_there_is_no_memory() -> None:
+    with pytest.raises(OutOfMemory, match="an array of an object of Raising"):
+        read_array(Raising(MemoryError))
+
+
+@sweep(
+    "value",
+    [[0.5], [-1.0, 0.1], [256], [np.nan], [[1], [1e300]], np.array([1.5], np.float32), ["1"], [10**30]],
+)
+@sweep("kind", ["u1", "i4", "?"])
+def test_integers_and_truth_values_lose_nothing(value: Any, kind: str) -> None:
+    with pytest.raises((ValueError, OverflowError)), np.errstate(all="ignore"):
+        read_array(value if kind != "i4" or value != [256] else [2**31], np.dtype(kind))
+
+
+def test_values_that_integers_hold() -> None:
+    for value in ([1.0, 0.0], [True, False], np.array([1, 0], np.float32), (1, 0), np.array([1, 0], ">i8")):
+        for kind in ("u1", "i8", "?", "f2"):
+            found = read_array(value, np.dtype(kind))
+            assert found.dtype == np.dtype(kind)
+            assert found.tolist() == [1, 0]
+    assert read_array(np.arange(6).reshape(2, 3).T).flags.c_contiguous

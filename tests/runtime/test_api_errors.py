@@ -18,6 +18,34 @@ from support.tflite.litert_files import sums
 import neurald as nd
 from neurald.hal.memory.pool import Memory
 
+
+class RaisingArray:
+    """An object whose methods for arrays raise an error, like those of a tensor on a GPU."""
+
+    def __init__(self, error: type[Exception]) -> None:
+        self._error = error
+
+    def __array__(self, *given: Any, **named: Any) -> Any:
+        raise self._error("no array")
+
+
+class RaisingTensor(RaisingArray):
+    """The same with DLPack's methods."""
+
+    def __dlpack__(self, **named: Any) -> Any:
+        raise self._error("no tensor")
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+
+class RaisingText:
+    """An object whose representation raises an error."""
+
+    def __repr__(self) -> str:
+        raise KeyError("no text")
+
+
 #: Values that are valid for hardly any argument.
 ZOO: tuple[Any, ...] = (
     None,
@@ -63,6 +91,13 @@ ZOO: tuple[Any, ...] = (
     np.zeros((2, 6), np.float32)[:, ::2],
     np.zeros(0, np.float32),
     np.array([None, "a"], object),
+    *(
+        kind(error)
+        for kind in (RaisingArray, RaisingTensor)
+        for error in (KeyError, RuntimeError, MemoryError)
+    ),
+    RaisingText(),
+    np.ma.masked_equal(np.zeros((2, 3), np.float32), 0),
     np.array(["a"]),
     nd.OperandType.TENSOR_FLOAT32,
     nd.OperationType.ADD,

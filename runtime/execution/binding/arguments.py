@@ -301,13 +301,13 @@ def _checked_range(
 
 
 def _array_memory(array: Array, operand: Operand, what: str) -> HostMemory:
+    if isinstance(array, np.ndarray) and type(array) is not np.ndarray:
+        require_unmasked(array, what)
     if operand.type is OperandType.TENSOR_STRING and isinstance(array, np.ndarray):
         strings = as_strings(array, what)
         return StringMemory(encode_strings(strings), strings)
     array = as_elements(array, operand.type)
     _check_array(array, operand, what)
-    if type(array) is not np.ndarray:
-        require_unmasked(array, what)
     return HostMemory(array)
 
 

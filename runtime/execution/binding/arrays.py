@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from neurald.hal.api_arguments import shown
+from neurald.hal.api_arguments import read_array, shown
 from neurald.hal.errors import BadData, WrongType
 from neurald.hal.lazy_numpy import Array, np
 from neurald.hal.model.elements import as_elements
@@ -97,8 +97,7 @@ def contiguous(value: Any, model: Model, position: int, operand_type: OperandTyp
     """
     dtype = operand_type.dtype
     try:
-        # Unlike `ascontiguousarray`, this keeps rank 0.
-        array = np.asarray(value, None if isinstance(value, np.ndarray | np.generic) else dtype, order="C")
+        array = read_array(value, None if isinstance(value, np.ndarray | np.generic) else dtype)
     except TypeError:
         label = input_label(model, position)
         raise WrongType(f"{label} is {shown(value)}; an array of {dtype} is expected") from None

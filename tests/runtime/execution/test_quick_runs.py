@@ -14,7 +14,7 @@ from support.sweeps import sweep
 import neurald as nd
 from neurald.drivers.compiler.frontend.variants.shape_specialization import SpecializingModel
 from neurald.drivers.cpu.prepared_model import CpuPreparedModel
-from neurald.hal.errors import OpFailed
+from neurald.hal.errors import BadData, OpFailed
 from neurald.runtime.execution.execution import Execution
 from neurald.runtime.execution.quick_runs import MAX_BYTES, MAX_KEPT_BYTES, SIGNATURE_CACHE_SIZE, QuickRuns
 
@@ -228,3 +228,21 @@ def test_a_failed_execution_is_not_used_again(
             compilation.run(numbers(1), numbers(1))
     np.testing.assert_array_equal(compilation.run(numbers(1), numbers(2))[0], numbers(1) + numbers(2))
     assert len(executions) == 2
+
+
+def test_masked_elements_are_not_taken_for_values(executions: list[Execution]) -> None:
+    compilation = compiled_add()
+    array = numbers(0)
+    for _ in range(3):
+        compilation.run(array, array)
+        with pytest.raises(BadData, match="input 1 is an array with 2 masked elements"):
+            compilation.run(array, np.ma.masked_array(array, [[True, False, False], [False, True, False]]))
+    assert len(executions) == 1
+
+
+def test_arrays_of_derived_classes_are_taken(executions: list[Execution]) -> None:
+    compilation = compiled_add()
+    array = numbers(0)
+    for given in (array, np.ma.masked_array(array), array.view(np.recarray)):
+        np.testing.assert_array_equal(compilation.run(given, array)[0], array + array)
+    assert len(executions) == 1

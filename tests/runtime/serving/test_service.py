@@ -74,6 +74,35 @@ def test_a_model_is_a_function(service: nd.Service) -> None:
         pair(a, b)
 
 
+def test_what_are_no_values_of_an_input_is_refused(service: nd.Service) -> None:
+    class Raising:
+        def __array__(self, *given: object, **named: object) -> object:
+            raise RuntimeError("no values")
+
+    pair, same, strings = (service.model(name) for name in ("pair", "same", "strings"))
+    good = np.ones((1, 4), np.int32)
+    for value in (
+        "text",
+        None,
+        [[0.5, 1, 1, 1]],
+        [[2**40] * 4],
+        [[1], [1, 2]],
+        [np.ma.masked_equal(good[0], 1)],
+        np.ma.masked_equal(good, 1),
+        object(),
+        Raising(),
+    ):
+        with pytest.raises(BadData, match="the input b"):
+            pair(good, value)
+    masked = np.ma.masked_equal(X, 2)
+    for model, wrong in ((same, masked), (strings, np.ma.masked_equal([b"a", b"b"], b"a"))):
+        with pytest.raises(BadData, match="masked elements"):
+            model(wrong)
+    with pytest.raises(BadData, match="a sequence of arrays is expected"):
+        pair.run(5)
+    assert pair([[1.0, 1, 1, 1]], good)[0].tolist() == [[2, 2, 2, 2]]
+
+
 def test_requests_are_in_traces(service: nd.Service) -> None:
     pair, array = service.model("pair"), np.ones((1, 4), np.int32)
     pair(array, array)
