@@ -203,10 +203,11 @@ def settings_of(name: str, config: Any) -> ModelSettings:
     loop_timeout_s = _seconds(name, "loop_timeout", given.get("loop_timeout", str(DEFAULT_LOOP_TIMEOUT_S)))
     kinds = {group.kind for group in config.instance_group}
     device_type = {frozenset({1}): "gpu", frozenset({2}): "cpu"}.get(frozenset(kinds), "")
+    joins_requests = config.HasField("dynamic_batching") and config.max_batch_size > 1
     return ModelSettings(
         file_name=config.default_model_filename,
         max_batch_size=config.max_batch_size,
-        batches=config.HasField("dynamic_batching") and config.max_batch_size > 1,
+        batches=joins_requests,
         preferred_sizes=tuple(batching.preferred_batch_size),
         delay_s=delay_s,
         instances=instances,
@@ -223,6 +224,7 @@ def settings_of(name: str, config: Any) -> ModelSettings:
             startup=startup,
             loop_timeout_s=loop_timeout_s,
             warmups=tuple(map(_warmup, config.model_warmup)),
+            joins_requests=joins_requests,
         ),
     )
 

@@ -80,6 +80,8 @@ class LoadedModel:
         runs = self.create_runs()
         if order.is_batched:
             self._check_batch(runs)
+        if order.joins_requests:
+            self._require_independent_entries(runs)
         for warmup in order.warmups:
             self._warm_up(runs, warmup, is_batched=order.is_batched)
 
@@ -182,10 +184,53 @@ class LoadedModel:
                 )
 
     def _run_batch(self, runs: SizedRuns, entries: int) -> list[Array]:
+        return runs.compute(self._batch(entries, None))
+
+    def _batch(self, entries: int, random: np.random.Generator | None) -> list[Array]:
+        """Returns inputs of a batch, whose open lengths are 1; see `_warm_input`."""
         shapes = [(entries, *(length or 1 for length in (info.shape or ())[1:])) for info in self._inputs]
-        return runs.compute(
-            [_warm_input(info, shape, None) for info, shape in zip(self._inputs, shapes, strict=True)]
-        )
+        return [_warm_input(info, shape, random) for info, shape in zip(self._inputs, shapes, strict=True)]
+
+    def _require_independent_entries(self, runs: SizedRuns) -> None:
+        """Requires that an entry of a batch of two has the same outputs beside other entries.
+
+        Runs batches of random values of one shape, so that equal means equal bits. A model that
+        takes no such values, has variables or gives other results for the same inputs is not
+        checked.
+
+        Raises:
+            BadData: entries influence each other, so that requests must not be run as one batch.
+        """
+        if self.compilation.model.state:
+            return
+        batch = self._batch(2, np.random.default_rng(0))
+        try:
+            expected = runs.compute(batch)
+            for entry in range(2):
+                # Each entry is run once more beside another one.
+                mixed = [_other_values(each) for each in batch]
+                for array, each in zip(mixed, batch, strict=True):
+                    array[entry] = each[entry]
+                found = runs.compute(mixed)
+                differing = [
+                    number
+                    for number, (alone, beside) in enumerate(zip(expected, found, strict=True))
+                    if not _same_bits(alone[entry : entry + 1], beside[entry : entry + 1])
+                ]
+                # Models may compute random numbers, and optimised code may have replaced the first.
+                if (
+                    differing
+                    and all(map(_same_bits, runs.compute(batch), expected))
+                    and all(map(_same_bits, runs.compute(mixed), found))
+                ):
+                    raise _Dependent(self.description.outputs[differing[0]].name)
+        except _Dependent as error:
+            raise BadData(
+                f"the output {error} of an entry of a batch depends on the other entries, so requests cannot "
+                "be run as one batch: remove dynamic_batching, or set max_batch_size to 0"
+            ) from None
+        except Error:
+            return
 
     def _warm_up(self, runs: SizedRuns, warmup: Warmup, *, is_batched: bool) -> None:
         known = {info.name for info in self._inputs}
@@ -277,12 +322,33 @@ def _described(info: TensorInfo) -> TensorDescription:
     )
 
 
+class _Dependent(Exception):
+    """Names an output whose entries depend on each other."""
+
+
+def _other_values(array: Array) -> Array:
+    """Returns other values that are as likely to be valid for an input."""
+    if array.dtype.hasobject:
+        return np.array([b"%d" % (int(each) ^ 1) for each in array.flat], object).reshape(array.shape)
+    return np.asarray(1 - array if array.dtype.kind in "fciu" else ~array)
+
+
+def _same_bits(first: Array, second: Array) -> bool:
+    """Returns whether two arrays have the same shape and, NaN included, the same elements."""
+    if first.dtype.hasobject or first.shape != second.shape:
+        return bool(first.shape == second.shape and first.tolist() == second.tolist())
+    return first.tobytes() == second.tobytes()
+
+
 def _warm_input(info: TensorInfo, shape: Shape, random: np.random.Generator | None) -> Array:
+    """Returns an input of zeros or random values; strings are empty, or random digits."""
+    if info.dtype.hasobject and random is not None:
+        return random.integers(0, 10, shape).astype("S1").astype(object)
     if info.dtype.hasobject:
         strings = np.empty(shape, object)
         strings.fill(b"")
         return strings
-    if random is None or info.dtype.kind == "b":
+    if random is None:
         return np.zeros(shape, info.dtype)
     if info.dtype.kind == "f":
         return random.random(shape).astype(info.dtype)

@@ -40,6 +40,7 @@ class LoadOrder(msgspec.Struct, frozen=True, array_like=True, tag="load"):
         threads: number of CPU threads; 0 lets the driver choose.
         signature: the entry point; empty for the first.
         is_batched: whether the first length of inputs and outputs is left open for batches.
+        joins_requests: whether requests are joined to batches.
         startup: "optimized" or "instant".
         warmups: runs before the model is ready.
         loop_timeout_s: how long a WHILE operation may take, in requests, warm-ups and the check of
@@ -55,6 +56,7 @@ class LoadOrder(msgspec.Struct, frozen=True, array_like=True, tag="load"):
     startup: str = "optimized"
     warmups: tuple[Warmup, ...] = ()
     loop_timeout_s: float = DEFAULT_LOOP_TIMEOUT_S
+    joins_requests: bool = False
 
 
 class OpenLane(msgspec.Struct, frozen=True, array_like=True, tag="lane"):

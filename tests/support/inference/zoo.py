@@ -35,6 +35,18 @@ def reshaping(kind: str = "FLOAT32", count: int = 4) -> bytes:
     return file.build()
 
 
+def passing(kind: str) -> bytes:
+    """Returns a model that gives its input x of shape (n, 3) as y of shape (n, 3, 1)."""
+    file = TfliteModel()
+    graph = file.subgraph()
+    x = graph.tensor((1, 3), kind, name="x", shape_signature=(-1, 3))
+    last = graph.tensor((), "INT32", data=np.array(-1, np.int32))
+    y = graph.tensor((1, 3, 1), kind, name="y", shape_signature=(-1, 3, 1))
+    graph.operator("EXPAND_DIMS", (x, last), (y,), "ExpandDimsOptions")
+    graph.inputs, graph.outputs = (x,), (y,)
+    return file.build()
+
+
 def two_texts(count: int = 4) -> bytes:
     """Returns a model that gives its strings a and b of shape (1, count) as c and d of (count,)."""
     file = TfliteModel()
@@ -93,6 +105,37 @@ def open_addition() -> bytes:
     x = graph.tensor((1, 3), name="x", shape_signature=(-1, 3))
     y = graph.tensor((1, 3), name="y", shape_signature=(-1, 3))
     graph.operator("ADD", (x, x), (y,), "AddOptions")
+    graph.inputs, graph.outputs = (x,), (y,)
+    return file.build()
+
+
+def centred(kind: str = "FLOAT32", axis: int = 0) -> bytes:
+    """Returns a model that subtracts the largest element along an axis from x (n, 3)."""
+    file = TfliteModel()
+    graph = file.subgraph()
+    x = graph.tensor((1, 3), kind, name="x", shape_signature=(-1, 3))
+    axes = graph.tensor((1,), "INT32", data=np.array([axis], np.int32))
+    largest = graph.tensor(
+        (1, 3) if axis == 0 else (1, 1), kind, shape_signature=(1, 3) if axis == 0 else (-1, 1)
+    )
+    y = graph.tensor((1, 3), kind, name="y", shape_signature=(-1, 3))
+    graph.operator("REDUCE_MAX", (x, axes), (largest,), "ReducerOptions", KeepDims=True)
+    graph.operator("SUB", (x, largest), (y,), "SubOptions")
+    graph.inputs, graph.outputs = (x,), (y,)
+    return file.build()
+
+
+def random_numbers() -> bytes:
+    """Returns a model that adds random numbers to x (n, 3)."""
+    file = TfliteModel()
+    graph = file.subgraph()
+    x = graph.tensor((1, 3), name="x", shape_signature=(-1, 3))
+    shape = graph.tensor((2,), "INT32")
+    numbers = graph.tensor((1, 3), shape_signature=(-1, 3))
+    y = graph.tensor((1, 3), name="y", shape_signature=(-1, 3))
+    graph.operator("SHAPE", (x,), (shape,), "ShapeOptions", OutType=2)
+    graph.operator("RANDOM_UNIFORM", (shape,), (numbers,), "RandomOptions", Seed=0, Seed2=0)
+    graph.operator("ADD", (x, numbers), (y,), "AddOptions")
     graph.inputs, graph.outputs = (x,), (y,)
     return file.build()
 

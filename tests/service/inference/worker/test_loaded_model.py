@@ -37,6 +37,26 @@ def test_batches_open_the_first_length() -> None:
             load(content, is_batched=True)
 
 
+@pytest.mark.parametrize("kind", ["FLOAT32", "INT32"])
+def test_requests_are_joined_only_if_entries_of_batches_are_independent(kind: str) -> None:
+    dependent = zoo.centred(kind)
+    with pytest.raises(BadData, match="the output y of an entry of a batch depends on the other entries"):
+        load(dependent, is_batched=True, joins_requests=True)
+    # Batches of a single client are as it wants them.
+    load(dependent, is_batched=True)
+    for content in (zoo.centred(kind, axis=1), zoo.open_addition(), zoo.dense(), zoo.repeating(3)):
+        load(content, is_batched=True, joins_requests=True)
+
+
+@pytest.mark.parametrize("kind", ["BYTES", "BOOL", "INT8", "UINT8", "FP16", "FP64", "INT64"])
+def test_independent_entries_of_every_type(kind: str) -> None:
+    load(zoo.passing(zoo.TYPES[kind]), is_batched=True, joins_requests=True)
+
+
+def test_random_numbers_do_not_make_entries_dependent() -> None:
+    load(zoo.random_numbers(), is_batched=True, joins_requests=True)
+
+
 @pytest.mark.parametrize(
     "warmup",
     [
