@@ -45,15 +45,11 @@ def compute_arrays(
     operands = compilation.model.output_operands
     for _ in range(_MAX_OUTPUT_GROWTHS):
         outputs = [_buffer(shape, each) for shape, each in zip(shapes, operands, strict=True)]
-        execution = Execution(compilation)
+        execution = _bound(compilation, inputs, outputs)
         if wants_receipt:
             execution.enable_receipt()
         if allows_endless_loops:
             execution.allow_endless_loops()
-        for position, array in enumerate(inputs):
-            execution.set_input(position, array)
-        for position, array in enumerate(outputs):
-            execution.set_output(position, array)
         if begin is not None:
             begin(execution)
         try:
@@ -70,6 +66,16 @@ def compute_arrays(
         f"the outputs did not fit their buffers in {_MAX_OUTPUT_GROWTHS} runs with larger and larger buffers",
         shapes,
     )
+
+
+def _bound(compilation: CompiledModel, inputs: Sequence[Array | None], outputs: Sequence[Array]) -> Execution:
+    """Returns an execution with its arguments; traces replace this function."""
+    execution = Execution(compilation)
+    for position, array in enumerate(inputs):
+        execution.set_input(position, array)
+    for position, array in enumerate(outputs):
+        execution.set_output(position, array)
+    return execution
 
 
 def _buffer(shape: Dimensions, operand: Operand) -> Array:

@@ -159,6 +159,18 @@ TRACE_POINTS: Final[tuple[TracePoint, ...]] = tuple(
             recorded("step", "find a function for all shapes"),
         ),
         (
+            "neurald.runtime.execution.expected_shapes",
+            "ExpectedShapes",
+            "of_outputs",
+            recorded("step", "infer the shapes of the outputs"),
+        ),
+        (
+            "neurald.runtime.execution.array_computation",
+            "",
+            "_bound",
+            recorded("step", "make an execution"),
+        ),
+        (
             "neurald.runtime.execution.quick_runs",
             "QuickRuns",
             "first_run",

@@ -159,6 +159,26 @@ def test_first_calls(way: str) -> None:
     assert ("find a function for all shapes" in names) == (way == "run")
 
 
+@pytest.mark.parametrize("kind", ["finding", "open_addition", "counting", "repeating", "strings"])
+def test_first_calls_of_models_with_open_shapes(kind: str) -> None:
+    """Traces cover the inference of shapes, and executions that are made for larger outputs."""
+    content, given = {
+        "finding": (zoo.finding(), np.ones((1, 8), bool)),
+        "open_addition": (zoo.open_addition(), np.ones((5, 3), np.float32)),
+        "counting": (zoo.counting(), np.array(3, np.int32)),
+        "repeating": (zoo.repeating(3), np.ones((4, 2), np.float32)),
+        "strings": (zoo.passing("STRING"), np.array([[b"a", b"b", b"c"]], object)),
+    }[kind]
+    model = nd.load_tflite(content)
+    for way in ("run", "run_with_receipt"):
+        compilation = nd.CompilationBuilder(model, [nd.open_device("cpu")]).finish()
+        compilation.wait_until_optimized(60)
+        for number in range(3):
+            with counted_lines(), nd.trace() as trace:
+                getattr(compilation, way)(given)
+            assert min(shares(trace)) >= LEAST, (way, number)
+
+
 def test_loops_over_several_devices(tmp_path: Path) -> None:
     model, devices = loop(below(5, extra=1), counting(1, 2)), (all_but("flat", *CONTROL_FLOW), cpu())
     inputs = np.zeros(1, np.float32), np.ones(2, np.float32)
