@@ -226,8 +226,12 @@ def copied(error: _ErrorT) -> _ErrorT:
 
     try:
         result = copy.copy(error)
-    except Exception:  # an error of a driver, with arguments of its own
-        return error.with_traceback(None)
+    except Exception:  # its constructor takes other arguments
+        try:
+            result = type(error).__new__(type(error), *error.args)
+        except Exception:
+            return error.with_traceback(None)
+        result.__dict__.update(error.__dict__)
     result.__cause__, result.__context__ = error.__cause__, error.__context__
     result.__suppress_context__ = error.__suppress_context__
     return result.with_traceback(None)

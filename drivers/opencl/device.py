@@ -133,7 +133,7 @@ class OpenClDevice(OpenDevice):
         self._is_fused = is_fused
         self._opening = forkable_lock()
         self._context: DeviceContext | None = None
-        self._refused: OpFailed | None = None
+        self._refused = ""
         self._capabilities: Capabilities | None = None
         self.choices = Choices.of_device(facts.name)
 
@@ -169,14 +169,14 @@ class OpenClDevice(OpenDevice):
                 try:
                     require_correct(context)
                 except OpFailed as error:
-                    self._refused = error
+                    self._refused = str(error)
                     raise
                 self._context = context
             return self._context
 
     def _require_right(self) -> None:
-        if self._refused is not None:
-            raise OpFailed(str(self._refused))
+        if self._refused:
+            raise OpFailed(self._refused)
 
     def open_ahead(self) -> None:
         """See `OpensAhead.open_ahead`."""
@@ -223,8 +223,8 @@ class OpenClDevice(OpenDevice):
         return supported_operations(model, self._unsupported_reason)
 
     def _unsupported_reason(self, graph: Graph) -> str:
-        if self._refused is not None:
-            return str(self._refused)
+        if self._refused:
+            return self._refused
         for node in graph.nodes:
             for value in (node.output, *node.inputs):
                 if value.type is Scalar.FLOAT64 and not self.facts.has_fp64:

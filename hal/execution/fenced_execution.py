@@ -123,7 +123,7 @@ class FencedRun:
             if self._cancellation.is_cancelled:
                 raise Cancelled("the execution was cancelled before all fences had signalled")
             if self._lost is not None:
-                raise self._lost
+                raise copied(self._lost)
 
     def _execute(self, launched_ns: int) -> FencedOutcome:
         started_ns = time.monotonic_ns()

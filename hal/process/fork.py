@@ -87,7 +87,11 @@ def notice_fork() -> None:
         _noticed.clear()
         _is_noted[0] = 1
     if errors:
-        raise errors[0]
+        try:
+            raise errors[0]
+        finally:
+            # The error refers to this frame, so the frame must not refer to it.
+            errors.clear()
 
 
 def _forked() -> None:

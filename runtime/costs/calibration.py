@@ -31,7 +31,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from neurald.hal.device import Device, ExecuteOptions, PreparedModel, PrepareOptions, Timing
-from neurald.hal.errors import Error, OpFailed
+from neurald.hal.errors import Error, OpFailed, copied
 from neurald.hal.memory.pool import HostMemory, Memory, SharedMemory
 from neurald.hal.memory.private_memory import aligned_zeros
 from neurald.hal.model.model import Model
@@ -361,9 +361,9 @@ def _moving_runs(device: Device, memories: "_Memories") -> list[_Run]:
         try:
             return [_prepared(device, micro, memories) for micro in models]
         except Error as error:
-            failure = failure if is_tried else error
+            failure = failure if is_tried else error.with_traceback(None)
             is_tried = True
-    raise failure
+    raise copied(failure)
 
 
 def _with_link(device: Device, moving: Sequence[_Run]) -> CostTable:

@@ -54,7 +54,11 @@ class convert_driver_faults:  # noqa: N801 - reads as a function in `with conver
         lack = exhaustion(self._device, error)
         if lack is not None:
             _bound(lack)
-            raise lack from None
+            try:
+                raise lack from None
+            finally:
+                # The error refers to this frame, so the frame must not refer to it.
+                del lack
         logger.debug("the driver of %s raised an exception", self._device, exc_info=error)
         raise OpFailed(
             f"{self._device}: the driver has a fault: it raised {described_with_place(error)}"

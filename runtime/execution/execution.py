@@ -157,7 +157,11 @@ class Execution(ExecutionResults):
         stops = isinstance(error, Cancelled | MissedDeadlineTransient | MissedDeadlinePersistent)
         # The regular path converts any exception of a driver to an Error.
         if stops or not isinstance(error, Exception):
-            raise error
+            try:
+                raise error
+            finally:
+                # The error refers to this frame, so the frame must not refer to it.
+                del error
         return False
 
     def _ran_burst_fast_path(self, burst: Burst) -> bool:

@@ -166,7 +166,12 @@ class _Planner:
         for device, outcome in zip(devices, outcomes, strict=True):
             if isinstance(outcome, BaseException):
                 self.failing = device.name
-                raise outcome
+                try:
+                    raise outcome
+                finally:
+                    # The frames to which the error refers refer to the list.
+                    outcomes.clear()
+                    del outcome
         self._made = {
             group: (part, outcome)
             for group, part, outcome in zip(wanted, parts, outcomes, strict=True)

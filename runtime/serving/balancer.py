@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from neurald.hal.errors import BadData, BadState, DeadObject, UnavailableDevice
+from neurald.hal.errors import BadData, BadState, DeadObject, UnavailableDevice, copied
 from neurald.hal.lanes.opening import Opened
 from neurald.runtime.serving.client_lane import ClientLane
 
@@ -93,13 +93,13 @@ class Balancer:
                 except (DeadObject, UnavailableDevice) as error:
                     self._failed(endpoint)
                     if failure is None or isinstance(error, DeadObject):
-                        failure = error
+                        failure = error.with_traceback(None)
                 except BaseException:
                     self._ended(endpoint)
                     raise
             assert failure is not None  # noqa: S101 - there is an endpoint
             if isinstance(failure, UnavailableDevice) or time.monotonic() > end_s:
-                raise failure
+                raise copied(failure)
             time.sleep(_PAUSE_S)
 
     def give_back(self, endpoint: Endpoint, lane: ClientLane) -> None:

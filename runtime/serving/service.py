@@ -18,7 +18,7 @@ from neurald.hal.api_arguments import (
     shown_reason,
     waiting_time,
 )
-from neurald.hal.errors import BadData, DeadObject, Error, UnavailableDevice, WrongType
+from neurald.hal.errors import BadData, DeadObject, Error, UnavailableDevice, WrongType, copied
 from neurald.hal.lanes.opening import TensorDescription
 from neurald.hal.lanes.packets import BYTES, Receipt, type_named
 from neurald.hal.model.masked_elements import require_unmasked
@@ -243,10 +243,10 @@ def connect_service(path: str | Path | Sequence[str | Path] | None = None) -> Se
         try:
             require_service(each)
         except UnavailableDevice as error:
-            failures.append(error)
+            failures.append(error.with_traceback(None))
     # Those that do not run are left alone, and tried again later.
     if len(failures) == len(paths):
-        raise failures[0]
+        raise copied(failures[0])
     return Service(paths)
 
 

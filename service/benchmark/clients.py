@@ -88,7 +88,11 @@ def run_clients(
     for thread in threads:
         thread.join()
     if errors:
-        raise errors[0]
+        try:
+            raise errors[0]
+        finally:
+            # The frames to which the error refers refer to the list.
+            errors.clear()
     every = [each for own in latencies for each in own]
     elapsed_s = max(max(ended) - start, 1e-9)
     return {**summarise(every, percentiles), "clients": clients, "inferences_per_s": len(every) / elapsed_s}

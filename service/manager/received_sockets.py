@@ -46,7 +46,7 @@ def received_sockets() -> dict[Path, socket.socket]:
 
 
 def _taken_over(number: int) -> tuple[Path, socket.socket]:
-    wrong = BadState(
+    wrong = (
         f"descriptor {number}, which the supervisor passed, is not a listening UNIX stream socket with a path"
     )
     try:
@@ -54,11 +54,11 @@ def _taken_over(number: int) -> tuple[Path, socket.socket]:
         received = socket.socket(fileno=number)
         listens = received.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
     except OSError:
-        raise wrong from None
+        raise BadState(wrong) from None
     if received.family != socket.AF_UNIX or received.type != socket.SOCK_STREAM or not listens:
-        raise wrong
+        raise BadState(wrong)
     name = received.getsockname()
     if not isinstance(name, str) or not name.startswith("/"):
-        raise wrong
+        raise BadState(wrong)
     received.setblocking(False)
     return Path(name), received

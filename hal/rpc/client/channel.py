@@ -50,6 +50,10 @@ _WHERE = "before the daemon answered on the side channel"
 _PIDFD_THREAD = os.O_EXCL
 
 
+def _late() -> MissedDeadlineTransient:
+    return MissedDeadlineTransient("the daemon has not answered on the side channel by the deadline")
+
+
 class ChannelClient:
     """The client's end of a side channel. Thread-safe.
 
@@ -190,7 +194,6 @@ class ChannelClient:
     ) -> bytes:
         limit = time.monotonic() + _ANSWER_TIMEOUT_S
         end = limit if deadline_s is None else min(limit, deadline_s)
-        late = MissedDeadlineTransient("the daemon has not answered on the side channel by the deadline")
         thread = threading.get_ident()
         if self._holder == thread:
             raise BadState("the code that was interrupted here waits for an answer on the same side channel")
@@ -200,15 +203,15 @@ class ChannelClient:
                 wait_s = next_wait_s(end, cancellation, _WHERE)
                 is_held.extend(map(self._lock.acquire, (True,), (wait_s,)))
                 if True not in is_held and time.monotonic() >= end:
-                    raise late
+                    raise _late()
             self._holder = thread
             # The answers that no thread has taken arrive first.
             if not self._receive_due(end, cancellation):
-                raise self._silence() if end >= limit else late
+                raise self._silence() if end >= limit else _late()
             self._put_aside()
             self._send_packet(packet, descriptors)
             if not self._receive_due(end, cancellation):
-                raise self._silence() if end >= limit else late
+                raise self._silence() if end >= limit else _late()
             token = read_answer(self._answers[0])
             self._sent, self._answers = [], []
         finally:

@@ -391,7 +391,7 @@ class RemoteDevice(OpenDevice):
             try:
                 return _with_room(connection, partial(call, connection), deadline_s)
             except Withdrawn as error:
-                withdrawn = error
+                withdrawn = error.with_traceback(None)
                 try:
                     connection = self._connection_after(connection)
                 except Unreachable:

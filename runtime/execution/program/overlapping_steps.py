@@ -88,8 +88,13 @@ class OverlappingSteps:
                     self._changed.acquire()
             while self._running:
                 self._changed.wait()
+            self._ready.clear()  # threads that come late run nothing
         if self._error is not None:
-            raise self._error
+            try:
+                raise self._error
+            finally:
+                # The frames to which the error refers refer to this object.
+                self._error = None
 
     def _take(self) -> int | None:
         """Takes a step that may begin, and has other threads run further ones. The lock is held."""

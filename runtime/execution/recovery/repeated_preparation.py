@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from neurald.hal.device import ExecuteOptions, PreparedModel
-from neurald.hal.errors import Error, MissedDeadlineTransient, ResourceExhaustedTransient
+from neurald.hal.errors import MissedDeadlineTransient, ResourceExhaustedTransient, copied
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.process.threads.checked_thread import CheckedThread
 from neurald.hal.sync.cancellation import next_wait_s
@@ -66,7 +66,6 @@ class RepeatedPreparation:
             Cancelled: the execution was cancelled.
             Error: the step cannot be prepared.
         """
-        import copy
         from concurrent.futures import wait as wait_for
 
         begun = self.begin(prepare)
@@ -79,9 +78,9 @@ class RepeatedPreparation:
                 raise MissedDeadlineTransient(f"the deadline passed {where}")
             wait_for([begun], left_s)
         error = begun.exception()
-        if isinstance(error, Error):
+        if error is not None:
             # Several threads raise it.
-            raise copy.copy(error)
+            raise copied(error)
         return begun.result()
 
 
@@ -90,3 +89,5 @@ def _prepare(begun: "Future[PreparedModel]", prepare: Callable[[], PreparedModel
         begun.set_result(prepare())
     except BaseException as error:
         begun.set_exception(error)
+        # The error refers to this frame, which must not refer to its future.
+        del begun

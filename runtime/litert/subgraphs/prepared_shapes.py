@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-from neurald.hal.errors import BadData, Error
+from neurald.hal.errors import BadData, Error, copied, without_frames
 from neurald.hal.model.model import Model
 from neurald.hal.model.types import OperandType
 from neurald.runtime.compilation import Compilation
@@ -140,7 +140,7 @@ class PreparedShapes:
             entry = self._load(changed, True)
             self._inferred(entry, shapes)
         except BadData as error:
-            wrong = error
+            wrong = error.with_traceback(None)
         else:
             return entry
         try:
@@ -149,7 +149,7 @@ class PreparedShapes:
         except BadData:
             # The errors name the shapes that the file states.
             if entry is None:
-                raise wrong from None
+                raise copied(wrong) from None
             return entry
         return found
 
@@ -207,7 +207,7 @@ class PreparedShapes:
             except BadData as error:
                 if not self._has_placeholders(shapes):
                     raise
-                self.postponed = error
+                self.postponed = without_frames(error)
         declared = {
             operand: operands[operand].dimensions
             for operand in model.outputs

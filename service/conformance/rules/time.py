@@ -179,7 +179,11 @@ def _repeat_if_inconclusive(check: Callable[[], None]) -> None:
             long_run.cache_clear()
         else:
             return
-    raise verdict
+    try:
+        raise verdict
+    finally:
+        # The error refers to this frame, so the frame must not refer to it.
+        del verdict
 
 
 def deadline_during_execution(subject: Subject) -> None:

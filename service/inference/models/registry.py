@@ -321,7 +321,11 @@ class Registry:
             except OSError as error:
                 failure = ServiceError(Status.UNAVAILABLE, f"failed to load {quoted(name)}: {error.strerror}")
                 self._note_failure(name, str(failure))
-                raise failure from None
+                try:
+                    raise failure from None
+                finally:
+                    # The error refers to this frame, so the frame must not refer to it.
+                    del failure
             finally:
                 self._loading.discard(name)
 

@@ -53,7 +53,12 @@ class RepositoryPolling:
             if isinstance(outcome, ServiceError):
                 logger.error("the model %s cannot be served as it is now: %s", name, outcome)
             elif isinstance(outcome, BaseException):
-                raise outcome
+                try:
+                    raise outcome
+                finally:
+                    # The error refers to this frame, so the frame must not refer to it.
+                    outcomes.clear()
+                    del outcome
         await asyncio.gather(*map(self._registry.unload, gone))
 
     async def _states(self) -> dict[str, object]:

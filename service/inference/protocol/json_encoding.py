@@ -6,6 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from neurald.hal.decoding import json_decoder
+from neurald.hal.errors import copied
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.grpc_encoding import class_count
 from neurald.service.inference.protocol.json_elements import decoded_elements, json_elements, too_deep
@@ -220,7 +221,7 @@ def _checked_inputs(model: str, parsed: ParsedRequest, regions: RegionTable) -> 
             source = Bytes(binary[at:end])
             at = end
         elif isinstance(elements, ServiceError):
-            raise elements
+            raise copied(elements)
         else:
             source = Bytes(
                 decoded_elements(each.name, each.datatype, each.data, shape) if elements is None else elements

@@ -11,11 +11,13 @@ import pytest
 from support.models.addition import AddingDevice, addition
 
 import neurald as nd
-from neurald.hal.device import Device
-from neurald.hal.errors import OpFailed, OutputInsufficientSize, copied
+from neurald.hal.device import Device, PreparedModel
+from neurald.hal.errors import Error, OpFailed, OutputInsufficientSize, UnavailableDevice, copied
 from neurald.hal.process.address import Address
 from neurald.hal.rpc.client.device import connect
 from neurald.hal.rpc.server.server import DeviceServer
+from neurald.runtime.execution.program.overlapping_steps import OverlappingSteps
+from neurald.runtime.execution.recovery.repeated_preparation import RepeatedPreparation
 
 ONES = np.ones(4, np.float32)
 
@@ -50,11 +52,13 @@ def bound(compilation: nd.Compilation) -> nd.Execution:
     return execution
 
 
-def frames_kept(call: Callable[[], object]) -> list[str]:
+def frames_kept(
+    call: Callable[[], object], kind: type[Error] = OpFailed, match: str = "it failed"
+) -> list[str]:
     """Returns the functions whose frames only a collection of garbage frees after a failed call."""
 
     def fails() -> None:
-        with pytest.raises(OpFailed, match="it failed"):
+        with pytest.raises(kind, match=match):
             call()
 
     fails()
@@ -94,3 +98,38 @@ def test_a_copy_of_an_error_is_like_it() -> None:
     assert found is not error
     assert (type(found), str(found), found.dimensions) == (OutputInsufficientSize, "small", ((1, 2),))
     assert found.__cause__ is cause
+
+
+class OwnArguments(Exception):
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def test_a_copy_of_an_error_with_other_arguments_is_like_it() -> None:
+    error = OwnArguments(3, "wrong")
+    found = copied(error)
+    assert found is not error
+    assert (type(found), str(found), found.status) == (OwnArguments, "wrong", 3)
+
+
+def test_a_service_that_does_not_answer_leaves_no_frames(tmp_path: Path) -> None:
+    paths = [str(tmp_path / name) for name in ("first.sock", "second.sock")]
+    assert frames_kept(lambda: nd.connect_service(paths), UnavailableDevice, "first.sock") == []
+
+
+def test_a_step_among_others_leaves_no_frames() -> None:
+    def execute(_: int) -> None:
+        raise OpFailed("it failed")
+
+    def call() -> None:
+        OverlappingSteps([frozenset(), frozenset()], execute, lambda: False, lambda: None).run()
+
+    assert frames_kept(call) == []
+
+
+def test_a_preparation_that_is_repeated_leaves_no_frames() -> None:
+    def prepare() -> PreparedModel:
+        raise OpFailed("it failed")
+
+    assert frames_kept(lambda: RepeatedPreparation("here").wait(prepare, None)) == []

@@ -144,7 +144,9 @@ class _Structurer:
                 self._add_operation(main, operation, position, mapping, origins[position])
             except (BadData, NotStructured, UnknownValue) as error:
                 reason = (
-                    f"{error} is not known before execution" if isinstance(error, UnknownValue) else error
+                    f"{error} is not known before execution"
+                    if isinstance(error, UnknownValue)
+                    else str(error)
                 )
                 raise BadData(f"{operation_name(main, position)}: {self._flat.readable(reason)}") from None
         outputs = self._outputs(mapping)

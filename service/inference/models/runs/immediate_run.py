@@ -126,7 +126,11 @@ class ImmediateRun:
         if isinstance(outcome, TimeoutError):
             return self._answered_late(will_wait)
         if isinstance(outcome, OSError):
-            raise outcome
+            try:
+                raise outcome
+            finally:
+                # The error refers to this frame, so the frame must not refer to it.
+                del outcome
         return outcome
 
     def _answered(self, batch: Batch, will_wait: Callable[[], None]) -> Answered:

@@ -187,7 +187,8 @@ class KnownRun(Struct, kw_only=True, eq=False, weakref=True):
             if in_place is not None and self.is_in_vain(answer, memory, in_place, lane):
                 return None
         except OSError as error:
-            outcome = error
+            # Its frames refer to the outcome, and to the memory of the request.
+            outcome = error.with_traceback(None)
         return BegunRun(
             known=self,
             instance=instance,

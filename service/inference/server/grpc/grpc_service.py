@@ -246,7 +246,7 @@ class V2Service:
             call.is_admitted = True
             refusal = version.refusal(call.time_remaining())
         except ServiceError as error:
-            refusal = error
+            refusal = error.with_traceback(None)
         if refusal is None:
             call.message_follows(version.arrivals.begin())
             return False

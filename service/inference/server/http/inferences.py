@@ -213,7 +213,11 @@ class HttpInferences:
         found = self._calls.registry.find(model, version)
         refusal = found.refusal(body.remaining_s)
         if refusal is not None:
-            raise refusal
+            try:
+                raise refusal
+            finally:
+                # The error refers to this frame, so the frame must not refer to it.
+                del refusal
         arrived = found.arrivals.begin()
         try:
             yield

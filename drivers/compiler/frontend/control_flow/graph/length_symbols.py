@@ -24,7 +24,7 @@ from neurald.drivers.compiler.ir.extents.extent import (
     number_of,
     symbols_of,
 )
-from neurald.hal.errors import BadData
+from neurald.hal.errors import BadData, copied
 
 if TYPE_CHECKING:
     from neurald.drivers.compiler.ir.extents.terms import Relation
@@ -71,11 +71,11 @@ class LengthSymbols:
                     add()
                     return
             except BadData as error:
-                failed = error if failed is None else failed
+                failed = error.with_traceback(None) if failed is None else failed
             finally:
                 self._data_hint = _DATA_HINTS[0]
         assert failed is not None  # noqa: S101 - there is a way
-        raise failed
+        raise copied(failed)
 
     def symbol(self, *, is_data: bool = False) -> Any:
         """Adds a symbol that the current region sets."""
