@@ -50,7 +50,8 @@ def bind_convolution(scope: BindingScope, call: Call) -> list[BoundCall]:
 
         window, shape = convolution.geometry(call, grouped=call.binding.type is OperationType.TFLITE_CONV_2D)
     axes = axes_of(window, call.shape("input")[1:3])
-    return windowed(scope, call, scope.constant(call, "filter"), axes, math.prod(shape[:3]))
+    filter_ = scope.value(call.index("filter"))
+    return windowed(scope, call, call.shape("filter"), filter_, axes, math.prod(shape[:3]))
 
 
 def bind_transposed_convolution(scope: BindingScope, call: Call) -> list[BoundCall]:
@@ -126,7 +127,7 @@ def transposed(
             depth=depth,
             given=given,
             weights=factors.packed(kind, phase.weights.reshape(1, channels, taps, depth), call, width),
-            epilogue=epilogue_of(scope, call, kind, phase.weights, width),
+            epilogue=epilogue_of(scope, call, kind, phase.weights.shape, phase.weights, width),
             table=window_table(scope, batches, phase.axes, given.padded),
             batches=Batches.single(channels),
         )
@@ -193,8 +194,8 @@ def bind_depthwise(scope: BindingScope, call: Call) -> list[BoundCall]:
     from neurald.hal.operations.convolution import depthwise_convolution
 
     window, shape = depthwise_convolution.geometry(call)
-    filter_ = scope.constant(call, "filter")
-    channels, taps = filter_.shape[3], math.prod(filter_.shape[1:3])
+    filter_, weights_shape = scope.value(call.index("filter")), call.shape("filter")
+    channels, taps = weights_shape[3], math.prod(weights_shape[1:3])
     kind, lanes = kind_of(call), scope.tiles.lanes
     images, height, width, depth = call.shape("input")
     padded, positions = -(-channels // lanes) * lanes, math.prod(shape[:3])
@@ -224,19 +225,26 @@ def bind_depthwise(scope: BindingScope, call: Call) -> list[BoundCall]:
                 )
             )
         )
-    epilogue = epilogue_of(scope, call, kind, filter_, lanes, is_first_axis=False)
+    epilogue = epilogue_of(scope, call, kind, weights_shape, filter_, lanes, is_first_axis=False)
+    weights: BoundConstant | BoundTemporary
+    if filter_ is None:
+        packing, weights = _depthwise_variables(call, kind, (taps, channels), padded)
+        calls.append(packing)
+    else:
+        constant = filter_
 
-    def fill(target: Array) -> None:
-        target[:, :channels] = factors.centred(call, kind, filter_).reshape(taps, channels)
+        def fill(target: Array) -> None:
+            target[:, :channels] = factors.centred(call, kind, constant).reshape(taps, channels)
 
-    dtype = np.dtype(np.float32 if kind.is_float else np.int32)
+        dtype = np.dtype(np.float32 if kind.is_float else np.int32)
+        weights = BoundConstant(dtype=dtype, shape=(taps, padded), fill=fill)
     calls.append(
         BoundCall(
             function=f"first_depthwise_{kind.value}",
             arguments=(
                 call.index("output"),
                 argument,
-                BoundConstant(dtype=dtype, shape=(taps, padded), fill=fill),
+                weights,
                 *epilogue.constants,
                 *(() if given.rows is None else (given.rows,)),
                 window_table(scope, images, axes_of(window, (height, width)), pixel),
@@ -248,6 +256,32 @@ def bind_depthwise(scope: BindingScope, call: Call) -> list[BoundCall]:
         )
     )
     return calls
+
+
+def _depthwise_variables(
+    call: Call, kind: Products, shape: tuple[int, int], padded: int
+) -> tuple[BoundCall, BoundTemporary]:
+    """Returns the call that copies variable weights to memory with whole vectors, and this memory.
+
+    Args:
+        call: the operation.
+        kind: the kind of the products.
+        shape: taps and channels.
+        padded: channels in the memory.
+    """
+    if not kind.is_float:
+        raise NotBound("the weights are quantised variables")
+    taps, channels = shape
+    weights = BoundTemporary(size_bytes=4 * taps * padded)
+    move = StridedMove(
+        output=weights,
+        given=call.index("filter"),
+        itemsize=4,
+        shape=(taps, channels),
+        output_strides=(padded, 1),
+        strides=(channels, 1),
+    )
+    return moving_call(move), weights
 
 
 BINDINGS: Final[Mapping[OperationType, Bind]] = {

@@ -241,36 +241,81 @@ def packed_matrix(
         width: channels of a panel.
         are_rows_terms: True if channels are neighbours in memory, else elements that are summed.
     """
+    if not are_rows_terms:
+        count, depth, channels = shape
+        return packed_filter(call, name, kind, (count, channels, 1, depth), width)
     count, depth, channels = shape
     panels, operand, index = -(-channels // width), call.operand(name), call.index(name)
     terms = depth if kind.is_float else -(-depth // 2)
     result = BoundTemporary(size_bytes=4 * count * panels * terms * width)
-    calls: list[BoundCall] = []
-    given: int | BoundTemporary = index
     cost = count * terms * channels / ELEMENTS_PER_NS
-    zero_point = operand.zero_point if kind is Products.INT else 0
-    if not kind.is_float and are_rows_terms:
-        calls.append(
-            BoundCall(
-                function=f"first_pack_{_byte_sign(operand)}",
-                arguments=(result, index),
-                words=(depth, channels, depth * channels, panels, width, zero_point),
-                work_items=count * panels,
-                cost_ns=cost,
-            )
-        )
-        return calls, result
-    if not kind.is_float:
-        given = BoundTemporary(size_bytes=4 * count * terms * channels)
-        calls.append(_widening(operand, given, index, math.prod(shape), depth, zero_point))
-    steps = (channels, 1) if are_rows_terms else (1, terms)
-    calls.append(
-        BoundCall(
-            function=f"first_pack_{'rows' if are_rows_terms else 'columns'}",
-            arguments=(result, given),
-            words=(terms, channels, *steps, panels, width, terms * channels),
-            work_items=count * panels,
-            cost_ns=cost,
-        )
+    if kind.is_float:
+        return [_packing(result, index, (count, terms, channels), (channels, 1), width)], result
+    zero_point = _zero_point(call, kind, name)
+    packing = BoundCall(
+        function=f"first_pack_{_byte_sign(operand)}",
+        arguments=(result, index),
+        words=(depth, channels, depth * channels, panels, width, zero_point),
+        work_items=count * panels,
+        cost_ns=cost,
     )
+    return [packing], result
+
+
+def packed_filter(
+    call: Call,
+    name: str,
+    kind: Products,
+    shape: tuple[int, int, int, int],
+    width: int,
+    *,
+    moved: BoundTemporary | None = None,
+) -> tuple[list[BoundCall], BoundTemporary]:
+    """Returns variable weights in panels, and the calls that arrange them.
+
+    Args:
+        call: the operation.
+        name: the name of the input.
+        kind: the kind of the product.
+        shape: groups, channels of a group, taps, depth, in the order in which they are stored.
+        width: channels of a panel.
+        moved: what is read in the place of the input, if its elements were moved.
+    """
+    groups, channels, taps, depth = shape
+    terms = taps * padded_depth(kind, depth) // (1 if kind.is_float else 2)
+    result = BoundTemporary(size_bytes=4 * groups * -(-channels // width) * terms * width)
+    given: int | BoundTemporary = call.index(name) if moved is None else moved
+    calls: list[BoundCall] = []
+    if not kind.is_float:
+        wide = BoundTemporary(size_bytes=4 * groups * channels * terms)
+        zero_point = _zero_point(call, kind, name)
+        calls.append(_widening(call.operand(name), wide, given, math.prod(shape), depth, zero_point))
+        given = wide
+    calls.append(_packing(result, given, (groups, terms, channels), (1, terms), width))
     return calls, result
+
+
+def _packing(
+    result: BoundTemporary,
+    given: int | BoundTemporary,
+    shape: tuple[int, int, int],
+    steps: tuple[int, int],
+    width: int,
+) -> BoundCall:
+    """Returns the call that arranges matrices of 32-bit words in panels.
+
+    Args:
+        result, given: where to, and from where.
+        shape: matrices, terms, channels.
+        steps: words between terms and between channels.
+        width: channels of a panel.
+    """
+    count, terms, channels = shape
+    panels = -(-channels // width)
+    return BoundCall(
+        function=f"first_pack_{'rows' if steps[1] == 1 else 'columns'}",
+        arguments=(result, given),
+        words=(terms, channels, *steps, panels, width, terms * channels),
+        work_items=count * panels,
+        cost_ns=count * terms * channels / ELEMENTS_PER_NS,
+    )

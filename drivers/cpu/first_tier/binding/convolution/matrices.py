@@ -69,7 +69,7 @@ def bind_fully_connected(scope: BindingScope, call: Call) -> list[BoundCall]:
         epilogue = BoundEpilogue(constants=(BoundConstant.of(added),), words=(*limits(call), padded))
     else:
         weights = factors.packed(kind, filter_.reshape(1, channels, 1, depth), call, width)
-        epilogue = epilogue_of(scope, call, kind, filter_, width)
+        epilogue = epilogue_of(scope, call, kind, filter_.shape, filter_, width)
     sums = SumsOfProducts.of_rows(
         scope,
         kind,

@@ -26,7 +26,7 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.arithmetic.fixed_point import Rounding, clamped_bias
 from neurald.hal.operations.arithmetic.quantized import quantized_limits
 from neurald.hal.operations.convolution.weighted_sum import product_scales
-from neurald.hal.operations.machinery.call import Array, Call
+from neurald.hal.operations.machinery.call import Array, Call, Shape
 
 #: The largest magnitude of an 8-bit weight or value without its zero point, and of usual biases.
 MAX_WEIGHT: Final = 255
@@ -159,24 +159,26 @@ def epilogue_of(
     scope: BindingScope,
     call: Call,
     kind: Products,
-    weights: Array,
+    shape: Shape,
+    weights: Array | None,
     width: int,
     *,
     groups: int = 1,
     is_first_axis: bool = True,
 ) -> BoundEpilogue:
-    """Returns the parameters of the epilogue of constant weights.
+    """Returns the parameters of the epilogue of a layer's weights.
 
     Args:
         scope: the scope of the operation.
         call: the operation.
         kind: the kind of the products.
-        weights: as they are stored; the first or the last axis has the channels.
+        shape: the shape of the weights; the first or the last axis has the channels.
+        weights: as they are stored; None if they are not constant.
         width: a multiple of it is the number of channels that have parameters, of each group.
         groups: the groups of channels.
         is_first_axis: True if the first axis of the weights has the channels.
     """
-    channels = weights.shape[0 if is_first_axis else -1]
+    channels = shape[0 if is_first_axis else -1]
     own = channels // groups
     padded = -(-own // width) * width
     bias = scope.constant(call, "bias") if call.has("bias") else None
@@ -193,10 +195,12 @@ def epilogue_of(
         return BoundEpilogue(constants=(table(np.float32, bias),), words=(*limits(call), groups * padded))
     filter_, output = call.operand("filter"), call.operand("output")
     if kind is Products.HYBRID:
-        _expect_exact(call, kind, weights, None, is_first_axis=is_first_axis)
+        if weights is None:
+            raise NotBound("floats have quantised variables as weights")
+        _expect_exact(call, kind, shape, weights, None, is_first_axis=is_first_axis)
         both = table(np.float32, bias, scales_of(filter_, np.float32))
         return BoundEpilogue(constants=(both,), words=(*limits(call), groups * padded))
-    _expect_exact(call, kind, weights, bias, is_first_axis=is_first_axis)
+    _expect_exact(call, kind, shape, weights, bias, is_first_axis=is_first_axis)
     multipliers = product_scales(call) / output.scale
     mantissas, parameters = requantization(multipliers, _rounding(call, kind))
     return BoundEpilogue(
@@ -215,7 +219,13 @@ def _rounding(call: Call, kind: Products) -> Rounding:
 
 
 def _expect_exact(
-    call: Call, kind: Products, weights: Array, bias: Array | None, *, is_first_axis: bool
+    call: Call,
+    kind: Products,
+    shape: Shape,
+    weights: Array | None,
+    bias: Array | None,
+    *,
+    is_first_axis: bool,
 ) -> None:
     """Raises NotBound if sums of products may exceed 32 bits."""
     operand, largest = call.operand("input"), MAX_WEIGHT
@@ -224,10 +234,12 @@ def _expect_exact(
         largest = max(high - operand.zero_point, operand.zero_point - low)
     elif kind is Products.SHORT:
         largest = 1 << 15
-    channels = weights.shape[0 if is_first_axis else -1]
-    bound = largest * MAX_WEIGHT * (weights.size // channels) + _MAX_BIAS
+    channels = shape[0 if is_first_axis else -1]
+    bound = largest * MAX_WEIGHT * (math.prod(shape) // channels) + _MAX_BIAS
     if bound <= MAX_INT32 and (bias is None or -_MAX_BIAS <= bias.min() <= bias.max() <= _MAX_BIAS):
         return
+    if weights is None:
+        raise NotBound("sums may exceed 32 bits")
     rows = weights.reshape(channels, -1) if is_first_axis else weights.reshape(-1, channels).T
     sums = np.zeros(channels, np.int64) if bias is None else np.abs(clamped_bias(bias))
     # Some channels at a time, which stay in a cache. New pages for all would take longer than that.
@@ -240,11 +252,25 @@ def _expect_exact(
 
 
 def windowed(
-    scope: BindingScope, call: Call, filter_: Array, axes: tuple[WindowAxis, ...], positions: int
+    scope: BindingScope,
+    call: Call,
+    shape: Shape,
+    filter_: Array | None,
+    axes: tuple[WindowAxis, ...],
+    positions: int,
 ) -> list[BoundCall]:
-    """Binds a convolution with weights of shape (channels, taps, depth), along any axes."""
+    """Binds a convolution along any axes.
+
+    Args:
+        scope: the scope of the operation.
+        call: the operation.
+        shape: the shape of the weights, (channels, taps along each axis, depth).
+        filter_: the weights; None if they are a variable input, which has this shape.
+        axes: the axes of the window.
+        positions: the number of positions of all images.
+    """
     kind = kind_of(call)
-    channels, *kernel, depth = filter_.shape
+    channels, *kernel, depth = shape
     taps, images = math.prod(kernel), call.shape("input")[0]
     whole = call.shape("input")[-1]
     groups, own = whole // depth, channels // (whole // depth)
@@ -261,12 +287,19 @@ def windowed(
         asymmetric=len(scales) > 1,
     )
     width = width_of(scope, positions, own)
-    weights = filter_.reshape(groups, own, taps, depth)
-    epilogue = epilogue_of(scope, call, kind, filter_, width, groups=groups)
+    epilogue = epilogue_of(scope, call, kind, shape, filter_, width, groups=groups)
+    calls: list[BoundCall] = []
+    weights: BoundConstant | BoundTemporary
+    if filter_ is None:
+        calls, weights = factors.packed_filter(call, "filter", kind, (groups, own, taps, depth), width)
     pixel = given.padded
     if groups == 1 and _can_join_taps(axes[-1], depth):
-        given, axes, weights = _with_joined_taps(scope, call, kind, given, axes, filter_)
-        taps, depth = weights.shape[2:]
+        given, axes = _with_joined_taps(scope, call, kind, given, axes)
+        if filter_ is not None and pixel != depth:
+            filter_ = _with_whole_pixels(call, kind, filter_, pixel)
+        taps, depth = math.prod(kernel[:-1]), kernel[-1] * pixel
+    if filter_ is not None:
+        weights = factors.packed(kind, filter_.reshape(groups, own, taps, depth), call, width)
     panels, terms = -(-own // width), depth if kind.is_float else -(-depth // 2)
     offsets = tuple(
         (group * depth, group * panels * taps * terms * width, group * own, group * panels * width, 0)
@@ -279,12 +312,12 @@ def windowed(
         taps=taps,
         depth=depth,
         given=given,
-        weights=factors.packed(kind, weights, call, width),
+        weights=weights,
         epilogue=epilogue,
         table=window_table(scope, images, axes, pixel),
         batches=Batches(offsets=offsets, stride=channels),
     )
-    return bind_sums(scope, sums, call.index("output"))
+    return [*calls, *bind_sums(scope, sums, call.index("output"))]
 
 
 def _can_join_taps(axis: WindowAxis, depth: int) -> bool:
@@ -298,9 +331,8 @@ def _with_joined_taps(
     kind: Products,
     given: FirstFactor,
     axes: tuple[WindowAxis, ...],
-    filter_: Array,
-) -> tuple[FirstFactor, tuple[WindowAxis, ...], Array]:
-    """Returns the input, the window and the weights of a convolution that reads lines of pixels.
+) -> tuple[FirstFactor, tuple[WindowAxis, ...]]:
+    """Returns the input and the window of a convolution that reads lines of pixels.
 
     Args:
         scope: the scope of the operation.
@@ -308,16 +340,8 @@ def _with_joined_taps(
         kind: the kind of the products.
         given: the input.
         axes: the axes of the window.
-        filter_: the weights as they are stored.
     """
     *outer, line = axes
-    channels, *kernel, depth = filter_.shape
-    pixel, zero_point = given.padded, call.operand("filter").zero_point if kind is Products.INT else 0
-    weights = filter_
-    if pixel != depth:
-        weights = np.full((*filter_.shape[:-1], pixel), zero_point, filter_.dtype)
-        weights[..., :depth] = filter_
-    weights = weights.reshape(1, channels, math.prod(kernel[:-1]), kernel[-1] * pixel)
     length = (line.positions - 1) * line.stride + line.taps
     if line.before or length > line.length:
         # Borders are copied, so that all taps of a line exist.
@@ -325,7 +349,15 @@ def _with_joined_taps(
         lines = call.shape("input")[0] * math.prod(axis.length for axis in outer)
         given = _with_borders(scope, given, lines, line, length, 4 if kind.is_float else 2)
     joined = WindowAxis(max(length, line.length), line.positions, 1, line.stride, 1, 0)
-    return given, (*outer, joined), weights
+    return given, (*outer, joined)
+
+
+def _with_whole_pixels(call: Call, kind: Products, filter_: Array, pixel: int) -> Array:
+    """Returns weights that are 0 where only pixels of the input have elements."""
+    zero_point = call.operand("filter").zero_point if kind is Products.INT else 0
+    weights = np.full((*filter_.shape[:-1], pixel), zero_point, filter_.dtype)
+    weights[..., : filter_.shape[-1]] = filter_
+    return weights
 
 
 def _with_borders(

@@ -36,7 +36,7 @@ def bind_convolution_3d(scope: BindingScope, call: Call) -> list[BoundCall]:
         for each in zip(image, positions, filter_.shape[:3], strides, dilations, heads, strict=True)
     )
     weights = np.moveaxis(filter_, 4, 0)
-    return windowed(scope, call, weights, axes, call.shape("input")[0] * math.prod(positions))
+    return windowed(scope, call, weights.shape, weights, axes, call.shape("input")[0] * math.prod(positions))
 
 
 def bind_transposed_convolution_3d(scope: BindingScope, call: Call) -> list[BoundCall]:

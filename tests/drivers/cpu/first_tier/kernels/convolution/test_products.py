@@ -1,5 +1,6 @@
 """Products of the first tier give the results of references: integers bit for bit."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,10 @@ WINDOWS = [
     ((3, 4, 4, 65), (2, 2), 31, (3, 3), (1, 2), 1, 0),
     ((1, 1, 1, 40), (1, 1), 130, (1, 1), (1, 1), 2, 1),
 ]
+#: Number of products with a 16-bit value whose sum is at most 32 bits, whatever the weights are.
+MAX_SHORT_PRODUCTS = 190
+#: The same of two groups.
+GROUPED = ((2, 6, 5, 12), (3, 3), 70, (1, 2), (1, 1), 1, 1)
 
 
 @pytest.mark.parametrize(
@@ -95,6 +100,71 @@ def test_convolutions(target: str, kinds: tuple[nd.OperandType, nd.OperandType],
         prefix = "TFLITE_" if kind is SHORT else ""
         model = build.model(nd.OperationType[prefix + operation], inputs, output, [given])
         check(model, target, threads=2)
+
+
+@pytest.mark.parametrize("target", TARGETS_HERE)
+@pytest.mark.parametrize(
+    ("kind", "is_depthwise"),
+    [(FLOAT, False), (FLOAT, True), (UNSIGNED, False), (SIGNED, False), (SHORT, False)],
+    ids=lambda each: each.name if isinstance(each, nd.OperandType) else "depthwise" if each else "full",
+)
+def test_convolutions_with_weights_that_are_inputs(
+    target: str, kind: nd.OperandType, *, is_depthwise: bool
+) -> None:
+    for window in (*WINDOWS, GROUPED):
+        shape, kernel = window[:2]
+        if window is GROUPED and (is_depthwise or kind is SHORT):
+            continue
+        if kind is SHORT and math.prod(kernel) * shape[3] > MAX_SHORT_PRODUCTS:
+            continue
+        check(_with_variable_weights(kind, window, is_depthwise=is_depthwise), target, threads=2)
+
+
+def _with_variable_weights(kind: nd.OperandType, window: Any, *, is_depthwise: bool) -> nd.Model:
+    shape, kernel, channels, strides, dilations, scheme, activation = window
+    is_grouped = window is GROUPED
+    build = LayerBuilder(7)
+    given = build.given(kind, shape)
+    filter_type = SIGNED if kind is SHORT else kind
+    outputs = shape[3] if is_depthwise else channels
+    depth = shape[3] // 2 if is_grouped else shape[3]
+    stored = (1, *kernel, outputs) if is_depthwise else (channels, *kernel, depth)
+    _, bias = build.weights(kind, filter_type, (outputs, 1), 0)
+    filter_ = build.operand(filter_type, stored, **_scale(kind, 0.005, 131 if kind is UNSIGNED else 0))
+    lengths = []
+    for length, size, stride, dilation in zip(shape[1:3], kernel, strides, dilations, strict=True):
+        extent = (size - 1) * dilation + 1
+        lengths.append(-(-length // stride) if scheme == 1 else (length - extent) // stride + 1)
+    scale = _scale(kind, 0.01 if kind is SHORT else 0.4)
+    output = build.operand(kind, (shape[0], *lengths, outputs), **scale)
+    layout = build.scalar(False, nd.OperandType.BOOL)
+    numbers = [scheme, strides[1], strides[0], *([1] if is_depthwise else []), *([2] if is_grouped else [])]
+    inputs = [given, filter_, bias, *map(build.scalar, (*numbers, activation)), layout]
+    if not is_grouped:
+        inputs += [build.scalar(dilations[1]), build.scalar(dilations[0])]
+    kinds = {(True, False): "DEPTHWISE_CONV_2D", (False, True): "GROUPED_CONV_2D"}
+    name = kinds.get((is_depthwise, is_grouped), "TFLITE_CONV_2D" if kind is SHORT else "CONV_2D")
+    return build.model(nd.OperationType[name], inputs, output, [given, filter_])
+
+
+@pytest.mark.parametrize("kind", [FLOAT, SIGNED], ids=lambda kind: kind.name)
+def test_weights_that_are_inputs_have_no_kernel(kind: nd.OperandType) -> None:
+    build = LayerBuilder(0)
+    given, filter_ = build.operand(FLOAT, (1, 4, 4, 3)), build.operand(SIGNED, (1, 3, 3, 3), scale=0.1)
+    bias = build.constant(FLOAT, np.zeros(3, np.float32))
+    output = build.operand(FLOAT, (1, 4, 4, 3))
+    operation, more = nd.OperationType.TFLITE_CONV_2D, []
+    if kind is SIGNED:
+        given, output = build.given(kind, (1, 4, 4, 3)), build.operand(kind, (1, 4, 4, 3))
+        bias = build.constant(INT32, np.zeros(3, np.int32), scale=build.input_scale * 0.1)
+        operation, more = nd.OperationType.DEPTHWISE_CONV_2D, [1]
+    else:
+        filter_ = build.operand(SIGNED, (3, 3, 3, 3), scale=0.1)
+    numbers = map(build.scalar, (1, 1, 1, *more, 0))
+    inputs = [given, filter_, bias, *numbers, build.scalar(False, nd.OperandType.BOOL)]
+    inputs += [build.scalar(1), build.scalar(1)]
+    model = build.model(operation, inputs, output, [given, filter_])
+    assert isinstance(prepared(model, TARGETS_HERE[0]), ReferenceModel)
 
 
 @pytest.mark.parametrize("target", TARGETS_HERE)
