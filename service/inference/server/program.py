@@ -15,6 +15,7 @@ import msgspec
 
 from neurald.hal.decoding import from_json
 from neurald.hal.errors import Error
+from neurald.hal.open_file_limit import system_reason
 from neurald.hal.process.descriptors import raise_descriptor_limit
 from neurald.hal.process.memory.heap import keep_freed_memory, use_one_arena
 from neurald.hal.process.parent import die_with
@@ -60,6 +61,10 @@ def main(parent: int) -> int:
     except Error as error:
         report(FrontEndReport(status=ServiceStatus(process=None, failure=str(error))))
         return _FAILED
+    except OSError as error:
+        reason = f"{error.filename}: {system_reason(error)}" if error.filename else system_reason(error)
+        report(FrontEndReport(status=ServiceStatus(process=None, failure=reason)))
+        raise
     return 0
 
 

@@ -21,6 +21,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from neurald.hal.open_file_limit import system_reason
 from neurald.service.inference.mapping.guarded_copy import CopyOutcome, MappedRange, mapped_range
 from neurald.service.inference.protocol.errors import ServiceError, Status
 from neurald.service.inference.protocol.regions import PART_SIZE, REGION
@@ -31,6 +32,8 @@ from neurald.service.inference.server.client_choices import RegionChoice
 logger = logging.getLogger(__name__)
 
 DIRECTORY: Final = "/dev/shm"  # noqa: S108 - where the kernel keeps shared memory
+#: Instead of the descriptor of the folder, where there is none.
+_NO_FOLDER: Final = -1
 _KEY: Final = re.compile(r"/?([A-Za-z0-9_][A-Za-z0-9._-]{0,254})")
 #: Keys that begin so belong to backends of Triton that run on this host.
 _RESERVED: Final = "triton_python_backend_shm_region_"
@@ -252,7 +255,13 @@ class SharedMemoryRegions:
         #: Protects regions and their uses. A part that nobody refers to is released wherever that
         #: is.
         self.lock = threading.RLock()
-        self._root = os.open(DIRECTORY, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            self._root = os.open(DIRECTORY, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            # As in a container that has none. Each region is refused then.
+            self._root = _NO_FOLDER
+            text = "clients can register no shared memory: %s cannot be opened: %s"
+            logger.warning(text, DIRECTORY, system_reason(error))
         self._regions: dict[str, _SharedFile] = {}
         self.report: Callable[[], None] = lambda: None
         for name, choice in before.items():
@@ -276,7 +285,8 @@ class SharedMemoryRegions:
     def close(self) -> None:
         """Unregisters all regions."""
         self._regions.clear()
-        os.close(self._root)
+        if self._root != _NO_FOLDER:
+            os.close(self._root)
 
     def status(self) -> dict[str, tuple[str, int, int]]:
         """See `Regions.status`."""
@@ -370,7 +380,7 @@ def _opened(root: int, name: str, key: str, offset: int, size: int) -> _SharedFi
     """Opens a region of shared memory.
 
     Args:
-        root: descriptor of the folder of shared memory.
+        root: descriptor of the folder of shared memory, or -1.
         name, key, offset, size: see `Regions.register`.
 
     Raises:
@@ -388,6 +398,11 @@ def _opened(root: int, name: str, key: str, offset: int, size: int) -> _SharedFi
             Status.INVALID,
             f"cannot register shared memory region {quoted(name)} - invalid shm key {quoted(key)}: the name "
             "of an object of shared memory is expected",
+        )
+    if root == _NO_FOLDER:
+        raise ServiceError(
+            Status.UNAVAILABLE,
+            f"Unable to open shared memory region: {quoted(key)}: the service has no {DIRECTORY}",
         )
     try:
         descriptor = open_beneath(root, match.group(1), os.O_RDWR)

@@ -19,6 +19,7 @@ import numpy as np
 from neurald.hal.errors import BadState
 from neurald.hal.lanes.byte_strings import decode_byte_strings
 from neurald.hal.lanes.packets import BYTES, type_named
+from neurald.hal.open_file_limit import system_reason
 from neurald.hal.process.rate_limited_logger import RateLimitedLogger
 from neurald.service.inference.models.requests.job import JobOutput, RunRecord
 from neurald.service.inference.protocol.element_types import datatype_of, kind_of_datatype
@@ -259,14 +260,17 @@ def _write_at(descriptor: int, content: bytes, at: int) -> None:
 def _require_writable(file: Path) -> None:
     """Raises BadState unless there can be a file of traces of this name."""
     folder = file.absolute().parent
-    if not folder.is_dir():
-        reason = f"there is no folder {folder}"
-    elif file.is_dir():
-        reason = "it is a folder"
-    elif not os.access(folder, os.W_OK | os.X_OK):
-        reason = f"the folder {folder} cannot be written to"
-    else:
-        return
+    try:
+        if not folder.is_dir():
+            reason = f"there is no folder {folder}"
+        elif file.is_dir():
+            reason = "it is a folder"
+        elif not os.access(folder, os.W_OK | os.X_OK):
+            reason = f"the folder {folder} cannot be written to"
+        else:
+            return
+    except OSError as error:  # such as that of a name that is too long
+        reason = system_reason(error)
     raise BadState(
         f"the trace file {file} cannot be written: {reason}; choose another with --trace-config file=FILE"
     )

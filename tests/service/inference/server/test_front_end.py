@@ -6,6 +6,7 @@ import resource
 import socket
 import ssl
 import subprocess
+import sys
 import tempfile
 import urllib.error
 import urllib.request
@@ -13,12 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+import msgspec
 import numpy as np
 import pytest
 from support.daemon.certificates import issue, make_authority
+from support.daemon.processes import python_path
 from support.inference import zoo
 from support.inference.serving import Serving, is_gone
 from support.waiting import wait_until
+
+from neurald.service.inference.server.settings import ServiceSettings
 
 triton = pytest.importorskip("tritonclient.grpc", reason="the group test is not installed")
 from tritonclient.utils import InferenceServerException  # noqa: E402 - optional
@@ -108,6 +113,35 @@ def test_addresses_of_other_hosts_are_an_error(repository: Path) -> None:
 def test_a_repository_that_is_missing_is_an_error(repository: Path) -> None:
     with Serving(repository / "missing") as service:
         assert "missing cannot be opened: No such file or directory" in failure_of(service)
+
+
+#: A front end that cannot do what it does at its start.
+_REFUSED = """
+import asyncio, os, sys
+from neurald.service.inference.server.front_end import FrontEnd
+from neurald.service.inference.server.program import main
+
+async def run(*_):
+    open("/missing/file")
+
+FrontEnd.run = run
+sys.exit(main(os.getppid()))
+"""
+
+
+def test_what_the_system_refuses_is_an_error() -> None:
+    environment = {**os.environ, "PYTHONPATH": python_path()}
+    done = subprocess.run(
+        [sys.executable, "-c", _REFUSED],
+        input=msgspec.json.encode(ServiceSettings()) + b"\n",
+        env=environment,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert b"/missing/file: No such file or directory" in done.stdout
+    assert b"Traceback" in done.stderr
 
 
 def failure_of(service: Serving) -> str:

@@ -17,6 +17,7 @@ from neurald.service.inference.mapping.guarded_copy import CopyOutcome, MappedRa
 from neurald.service.inference.models.workers import lane_windows
 from neurald.service.inference.protocol.errors import ServiceError
 from neurald.service.inference.protocol.tensors import Parameter
+from neurald.service.inference.server.client_choices import RegionChoice
 from neurald.service.inference.server.regions import shared_memory
 from neurald.service.inference.server.regions.shared_memory import DIRECTORY, SharedMemoryRegions
 
@@ -203,6 +204,18 @@ def test_truncated_regions_are_errors(client: Any, key: str, serving: Serving) -
     assert outcomes <= {"answer", "error"}
     assert client.is_server_ready()
     assert serving.process.poll() is None
+
+
+def test_a_system_without_shared_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(shared_memory, "DIRECTORY", str(tmp_path / "none"))
+    regions = SharedMemoryRegions({"before": RegionChoice(key="/before", offset=0, size=4, file=1)})
+    assert "no shared memory" in caplog.messages[0]
+    with pytest.raises(ServiceError, match=r"region: '/new': the service has no .*none"):
+        regions.register("new", "/new", 0, 4)
+    assert regions.status() == {}
+    regions.close()
 
 
 @pytest.fixture

@@ -182,7 +182,13 @@ def test_files_stay_whole_on_a_full_disk(
 
 def test_files_that_cannot_be_are_refused_at_the_start(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
-    for name, reason in (("none/trace.json", "there is no folder"), ("folder", "it is a folder")):
+    reasons = {
+        "none/trace.json": "there is no folder",
+        "folder": "it is a folder",
+        "a" * 300: "File name too long",
+        "a" * 300 + "/trace.json": "File name too long",
+    }
+    for name, reason in reasons.items():
         with pytest.raises(BadState, match=f"cannot be written: {reason}"):
             RequestTraces(TraceConfiguration(file=str(tmp_path / name)), {})
 
