@@ -1,6 +1,9 @@
 """The times of kernels and of references on the CPU device."""
 
+import time
+
 import numpy as np
+import pytest
 from support.models.addition import addition, request
 from support.models.control_flow import below, counting, loop
 from support.models.graphs import chain
@@ -8,6 +11,8 @@ from support.sweeps import sweep
 
 import neurald as nd
 from neurald.drivers.cpu.device import CpuDevice
+from neurald.drivers.cpu.native.instances import instance
+from neurald.drivers.cpu.prepared_model import CpuPreparedModel
 from neurald.hal.device import ExecuteOptions, PreparedModel, PrepareOptions
 from neurald.hal.model.model import Model
 
@@ -46,6 +51,41 @@ def test_a_profile_changes_no_result(compiles: bool) -> None:
         model.execute(request(values, result), RUN)
         np.testing.assert_array_equal(result, values + constant)
         model.profile()
+
+
+@pytest.mark.parametrize("interrupted", range(1, 6))
+def test_other_programs_do_not_count(interrupted: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel that was interrupted in one of its runs is not taken for a slow one."""
+    model, readings = prepared(chain(T.TANH, T.LOGISTIC, T.RELU), compiles=True), 0
+
+    def now_ns() -> int:
+        nonlocal readings
+        readings += 1
+        # Each run of a kernel takes a microsecond, and one of them a millisecond more.
+        return readings * 1000 + (1_000_000 if readings > interrupted else 0)
+
+    monkeypatch.setattr(time, "perf_counter_ns", now_ns)
+    assert [each.duration_ns for each in model.profile()] == [1000] * len(model.profile())
+
+
+def test_kernels_are_timed_on_numbers_of_usual_sizes() -> None:
+    """Integers that share memory with an input leave real numbers in it that take longer."""
+    found = prepared(chain(T.TANH, T.LOGISTIC, T.RELU), compiles=True)
+    assert isinstance(found, CpuPreparedModel)
+    taken = found.native._instances.take()
+    assert isinstance(taken, instance.Instance)
+    try:
+        size = taken.executable.arena_bytes
+        content = np.frombuffer(taken._memory.words(0, size, "B"), np.float32)
+        content.view(np.int32)[...] = 3  # as float32 less than the least normal number
+        taken.profile()
+        # The logistic function of the hyperbolic tangent of 0.5 to 1 is the result.
+        at = (int(taken._ports.unbound()[-1, 0]) - taken._arena) // 4
+        (port,) = taken.executable.outputs
+        result = content[at : at + port.size_bytes // 4]
+        assert 0.6 < result.min() < result.max() < 0.7
+    finally:
+        found.native._instances.give_back(taken)
 
 
 def test_operations_inside_a_loop_count_as_the_loop() -> None:
