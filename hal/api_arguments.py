@@ -163,7 +163,7 @@ def items(value: object, what: str, expected: str) -> tuple[Any, ...]:
     try:
         if not isinstance(value, str | bytes):
             return tuple(value)  # type: ignore[arg-type]
-    except TypeError:
+    except (TypeError, NotImplementedError):  # Views of several dimensions cannot be iterated.
         pass
     raise WrongType(f"{what} is {shown(value)}; {expected} is expected")
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
 
+from neurald.hal.api_arguments import instance
 from neurald.hal.device import BufferDescription, BufferRole
 from neurald.hal.errors import BadData, BadState, OpFailed
 from neurald.hal.memory.pool import HostMemory, Memory
@@ -176,6 +177,7 @@ class TrackedBuffer(DeviceBuffer):
             BadState: it is in use.
             Error: the device failed; it then holds no value.
         """
+        instance(source, Memory, "a memory to copy")
         if dimensions and not self.operand.type.is_tensor:
             raise BadData(f"dimensions {list(dimensions)}; {self.operand.type.name} is a scalar, it has none")
         merged = merge_dimensions(self.operand.dimensions, dimensions, "the copy's dimensions")
@@ -201,6 +203,7 @@ class TrackedBuffer(DeviceBuffer):
             OpFailed: it holds no value.
             Error: the device failed.
         """
+        instance(target, Memory, "a memory to copy")
         with self._in_use(writing=False):
             expected = self.value_bytes
             if target.readonly:

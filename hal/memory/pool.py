@@ -181,10 +181,16 @@ class Memory(Unpicklable):
 
         Raises:
             BadData: the range exceeds the memory.
+            WrongType: the offset or the length is no integer.
         """
-        length = self.size - offset if length is None else length
-        checked_range(offset, length, self.size, "memory range")
-        return self._buffer[offset : offset + length]
+        try:
+            count = self.size - offset if length is None else length
+            checked_range(offset, count, self.size, "memory range")
+            return self._buffer[offset : offset + count]
+        except (TypeError, ValueError):
+            raise WrongType(
+                f"the memory range has the offset {shown(offset)} and the length {shown(length)}; integers are expected"
+            ) from None
 
     def parts(self, offset: int = 0, length: int | None = None) -> Iterator[memoryview]:
         """Yields the bytes from `offset`, all or `length` of them, in parts that are read once.
@@ -238,7 +244,7 @@ class Memory(Unpicklable):
         Raises:
             BadData: the sizes differ, or this memory is read-only.
         """
-        source.read(self)
+        instance(source, Memory, "a memory to copy").read(self)
 
     def read(self, target: "Memory") -> None:
         """Copies all its bytes to host memory; see `write`.
@@ -246,6 +252,7 @@ class Memory(Unpicklable):
         Args:
             target: memory of the host, of the same size.
         """
+        instance(target, Memory, "a memory to copy")
         if target.readonly:
             raise BadData("the memory to copy to is read-only; one that can be written is expected")
         if target.size != self.size:

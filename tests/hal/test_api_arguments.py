@@ -87,6 +87,7 @@ def test_a_wait_of_no_seconds_is_a_limit() -> None:
         (dimensions, "23", "a sequence of integers is expected"),
         (dimensions, [2, "x"], "it: element 1 is 'x'; an integer is expected"),
         (dimensions, [2, None], "it: element 1 is None; 0 leaves a length open"),
+        (dimensions, memoryview(bytes(6)).cast("B", (2, 3)), "a sequence of integers is expected"),
         (dimensions, 3, "a sequence of integers is expected"),
         (file_path, "a\0b", "is not a valid path"),
         (file_path, 3, "a path is expected"),

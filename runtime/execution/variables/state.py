@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Sequence
 
+from neurald.hal.api_arguments import instance, items
 from neurald.hal.errors import BadData
 from neurald.hal.lazy_numpy import Array as Array
 from neurald.hal.lazy_numpy import np
@@ -130,7 +131,7 @@ class State(Unpicklable):
         Raises:
             BadData: there is no such variable.
         """
-        if name not in self.names:
+        if instance(name, str, "the name of a variable") not in self.names:
             raise BadData(
                 f"there is no variable {name!r}; the variables are: {', '.join(self.names) or 'none'}"
             )
@@ -142,7 +143,20 @@ class State(Unpicklable):
 
         Args:
             names: the names of the variables to reset; None for all.
+
+        Raises:
+            BadData: there is no variable of such a name.
         """
+        if names is not None:
+            expected = "a list of names"
+            names = {
+                instance(each, str, "the name of a variable") for each in items(names, "the names", expected)
+            }
+            unknown = sorted(names.difference(self.names))
+            if unknown:
+                raise BadData(
+                    f"there is no variable {unknown[0]!r}; the variables are: {', '.join(self.names) or 'none'}"
+                )
         with self.lock:
             self.replace(
                 [

@@ -256,7 +256,7 @@ class SubgraphRunner:
             if tensor.is_variable
         }
         if variables and self.compilation is not None:
-            self.compilation.state.reset(variables)
+            self._reset(self.compilation, variables)
         self.is_ready = True
 
     def _is_inner(self, index: int) -> bool:
@@ -499,7 +499,12 @@ class SubgraphRunner:
         if self.compilation is None and any(tensor.is_variable for tensor in self._source.tensors):
             raise RuntimeError("The variables have no memory. Run allocate_tensors() first")
         if self.compilation is not None:
-            self.compilation.state.reset(names)
+            self._reset(self.compilation, names)
+
+    @staticmethod
+    def _reset(compilation: Compilation, names: Collection[str]) -> None:
+        """Resets variables of some names; the compilation may not have those that nothing uses."""
+        compilation.state.reset([name for name in compilation.state.names if name in names])
 
     def _tensor(self, index: int) -> Tensor:
         if not 0 <= index < len(self._source.tensors):

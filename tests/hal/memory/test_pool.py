@@ -4,6 +4,7 @@ import fcntl
 import gc
 import mmap
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,22 @@ def test_host_memory_of_nothing_and_of_bytes() -> None:
 def test_host_memory_must_be_contiguous() -> None:
     with pytest.raises(BadData, match="contiguous"):
         HostMemory(np.zeros((4, 4))[:, ::2])
+
+
+@sweep("value", [None, "a", 1.5, b"", [1], object(), np.zeros(3), np.zeros((2, 3), np.float32)])
+def test_arguments_of_other_types_are_refused(value: Any) -> None:
+    memory = Memory.allocate(24)
+    calls: list[Callable[[], object]] = [
+        lambda: memory.view(value),
+        lambda: list(memory.parts(value)),
+        lambda: memory.read(value),
+        lambda: memory.write(value),
+    ]
+    if value is not None:
+        calls += [lambda: memory.view(0, value), lambda: list(memory.parts(0, value))]
+    for call in calls:
+        with pytest.raises(WrongType):
+            call()
 
 
 def test_views_are_checked() -> None:

@@ -1,6 +1,7 @@
 """Stateful models: the compilation keeps their variables from one execution to the next."""
 
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,6 +36,31 @@ def test_compilations_may_share_a_state() -> None:
     first.state.reset()
     assert second.state.value("total")[0, 0] == 10
     assert compiled(accumulator()).run(ones())[0][0, 0] == 11
+
+
+def test_names_of_variables_are_checked() -> None:
+    state = compiled(accumulator()).state
+    before = state.value("total")
+    wrong: Any
+    for wrong in (None, 5, np.zeros(2), b"total", ["total"], object()):
+        with pytest.raises(nd.WrongType, match="the name of a variable is"):
+            state.value(wrong)
+    for wrong in ("total", 5, object(), [5], [None], np.zeros(2)):
+        with pytest.raises(nd.WrongType):
+            state.reset(wrong)
+    for unknown in (["other"], ("total", "tot")):
+        with pytest.raises(nd.BadData, match=r"there is no variable .(other|tot)."):
+            state.reset(unknown)
+    np.testing.assert_array_equal(state.value("total"), before)
+
+
+def test_single_variables_are_reset() -> None:
+    compilation = compiled(accumulator())
+    for names, expected in (([], 11), (["total"], 10)):
+        compilation.state.reset()
+        compilation.run(ones())
+        compilation.state.reset(names)
+        assert compilation.state.value("total")[0, 0] == expected
 
 
 def test_states_that_cannot_be_shared() -> None:
