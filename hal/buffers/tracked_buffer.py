@@ -7,7 +7,9 @@ those of each client.
 """
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 from msgspec import Struct
 
@@ -22,6 +24,9 @@ from neurald.hal.model.types import Dimensions, byte_size, value_size
 from neurald.hal.process.fork import forkable_lock
 from neurald.hal.validation.operand_rules import validate_operand_type
 from neurald.hal.validation.request_rules import merge_dimensions
+
+#: Time between two looks at whether a conflicting use has ended.
+_PAUSE_S: Final = 1e-3
 
 
 class Role(Struct, frozen=True, kw_only=True):
@@ -120,9 +125,13 @@ class TrackedBuffer(DeviceBuffer):
         memory: storage of the values: the device's or the host's.
         operand: describes the values; dimensions may be unknown.
         roles: the uses allowed to executions.
+        patience_s: how long a use waits for the end of a conflicting one. That of an execution of
+            which the client has seen the end is over only when the device has stopped it.
     """
 
-    def __init__(self, memory: Memory, operand: Operand, roles: frozenset[Role]) -> None:
+    def __init__(
+        self, memory: Memory, operand: Operand, roles: frozenset[Role], *, patience_s: float = 0.0
+    ) -> None:
         super().__init__(value_size(operand.type, operand.dimensions) or memory.size)
         self.memory = memory
         self.operand = operand
@@ -131,6 +140,7 @@ class TrackedBuffer(DeviceBuffer):
         self._lock = forkable_lock()
         self._readers = 0
         self._is_written = False
+        self._patience_s = patience_s
 
     @property
     def dimensions(self) -> tuple[int, ...] | None:
@@ -228,15 +238,25 @@ class TrackedBuffer(DeviceBuffer):
         Raises:
             BadState: it is being written, or is requested for writing while it is read.
         """
-        with self._lock:
-            if self._is_written or (writing and self._readers):
+        end_s = None
+        while not self._is_acquired(writing=writing):
+            now_s = time.monotonic()
+            end_s = now_s + self._patience_s if end_s is None else end_s
+            if now_s >= end_s:
                 raise BadState(
                     "device memory is in use by another execution or copy; wait for its end, or use another memory"
                 )
+            time.sleep(_PAUSE_S)
+
+    def _is_acquired(self, *, writing: bool) -> bool:
+        with self._lock:
+            if self._is_written or (writing and self._readers):
+                return False
             if writing:
                 self._is_written = True
             else:
                 self._readers += 1
+            return True
 
     def release(self, *, writing: bool) -> None:
         """Ends a use."""

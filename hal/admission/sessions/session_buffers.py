@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from msgspec import Struct
 
@@ -14,6 +15,10 @@ from neurald.hal.model.graph import Operand
 from neurald.hal.model.model import Model
 from neurald.hal.model.types import Dimensions, value_size
 from neurald.hal.wording import counted
+
+#: How long a use of a buffer waits for the end of an execution that a client has cancelled, and
+#: whose end it did not wait for.
+_STOPPING_S: Final = 1.0
 
 
 class RequestedRole(Struct, frozen=True, kw_only=True):
@@ -110,7 +115,7 @@ class SessionBuffers:
             return memory
 
         memory = hold(value_size(operand.type, operand.dimensions) or 0, make)
-        return self._buffers.add(lambda: TrackedBuffer(memory, operand, used_as))
+        return self._buffers.add(lambda: TrackedBuffer(memory, operand, used_as, patience_s=_STOPPING_S))
 
     def find(self, token: int) -> TrackedBuffer:
         """Returns the buffer of a token.

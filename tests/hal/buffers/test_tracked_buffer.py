@@ -1,5 +1,7 @@
 """The tracked state of device memory."""
 
+import threading
+
 import pytest
 from support.devices.buffers import KeptBuffer
 from support.models.small import add_model
@@ -31,6 +33,23 @@ def managed(dimensions: Dimensions = (2, 3), *, on_host: bool = False) -> Tracke
     )
     memory = HostMemory(bytearray(24)) if on_host else KeptBuffer()
     return TrackedBuffer(memory, Operand(type=FLOAT, dimensions=dimensions), roles)
+
+
+def test_a_use_waits_for_the_end_of_an_execution_that_is_being_stopped() -> None:
+    memory = HostMemory(bytearray(24))
+    buffer = TrackedBuffer(memory, Operand(type=FLOAT, dimensions=(2, 3)), frozenset(), patience_s=30)
+    for writing in (True, False):
+        buffer.acquire(writing=True)
+        timer = threading.Timer(0.05, lambda: buffer.release(writing=True))
+        timer.start()
+        buffer.acquire(writing=writing)
+        timer.join()
+        buffer.release(writing=writing)
+    impatient = TrackedBuffer(memory, Operand(type=FLOAT, dimensions=(2, 3)), frozenset(), patience_s=0.01)
+    impatient.acquire(writing=False)
+    impatient.acquire(writing=False)
+    with pytest.raises(BadState, match="in use"):
+        impatient.acquire(writing=True)
 
 
 def request(first: TrackedBuffer, output: TrackedBuffer) -> Request:

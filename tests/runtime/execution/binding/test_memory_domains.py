@@ -2,16 +2,20 @@
 copies.
 """
 
+import contextlib
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from support.daemon.processes import running_daemon
 from support.daemon.traffic import Traffic
 from support.devices.buffers import KeepingDevice
 from support.devices.misbehaving import SampleDevice
 from support.errors import error_code
+from support.models.control_flow import below, counting, loop
 from support.models.small import FLOAT, add_model
 from support.sweeps import sweep
 
@@ -492,3 +496,32 @@ def test_between_two_daemons_and_the_host(remote: RemoteDevice, tmp_path: Path) 
     assert np.array_equal(content(target), VALUE)
     other.close()
     server.stop()
+
+
+def test_memory_of_a_cancelled_execution_can_be_used_at_once() -> None:
+    """A daemon may still be stopping an execution when the application already knows its end."""
+    model = loop(below(400_000, extra=1), counting(1, 2))
+    given = (np.zeros(1, np.float32), np.ones(2, np.float32))
+    with running_daemon() as address, contextlib.closing(nd.connect(address)) as device:
+        compilation = nd.CompilationBuilder(model, [device]).finish()
+        description = nd.MemoryDesc().add_input_role(compilation, 1).add_output_role(compilation, 1).finish()
+        source, target = description.allocate(), description.allocate()
+
+        def bound() -> nd.Execution:
+            made = nd.Execution(compilation)
+            made.set_loop_timeout(15)
+            made.set_input(0, given[0])
+            made.set_input_from_memory(1, source, 0, 0)
+            made.set_output(0, np.zeros(1, np.float32))
+            made.set_output_from_memory(1, target, 0, 0)
+            return made
+
+        nd.Memory.copy(HostMemory(given[1]), source)
+        for _ in range(40):
+            stopped = bound()
+            event = stopped.start_compute()
+            time.sleep(0.002)
+            stopped.cancel()
+            with contextlib.suppress(nd.Cancelled):
+                event.wait()
+        bound().compute()
