@@ -61,19 +61,20 @@ def bind_transposed_convolution(scope: BindingScope, call: Call) -> list[BoundCa
 
     window, shape = transpose_convolution.geometry(call)
     before = [padding[0] for padding in window.padding]
-    return transposed(scope, call, scope.constant(call, "filter"), window.stride, before, shape)
+    filter_ = scope.value(call.index("filter"))
+    return transposed(scope, call, call.shape("filter"), filter_, window.stride, before, shape)
 
 
 class _Phase(Struct, frozen=True, kw_only=True):
     """A convolution that computes some positions of a transposed convolution's output.
 
     Attributes:
-        weights: those of its taps, of shape (channels, taps along each axis, depth).
+        taps: those of the filter along each axis, from the last to the first; None without any.
         axes: the window along each axis of the input.
         counts: the number of positions along each axis.
     """
 
-    weights: Array
+    taps: tuple[range, ...] | None
     axes: tuple[WindowAxis, ...]
     counts: tuple[int, ...]
 
@@ -81,7 +82,8 @@ class _Phase(Struct, frozen=True, kw_only=True):
 def transposed(
     scope: BindingScope,
     call: Call,
-    filter_: Array,
+    filter_shape: Shape,
+    filter_: Array | None,
     strides: Sequence[int],
     before: Sequence[int],
     shape: Shape,
@@ -93,7 +95,8 @@ def transposed(
     Args:
         scope: the scope of the operation.
         call: the operation.
-        filter_: weights of shape (channels, taps along each axis, depth).
+        filter_shape: the shape of the weights, (channels, taps along each axis, depth).
+        filter_: the weights; None if they are a variable input, which has this shape.
         strides, before: steps, and elements that are cut off before the output, of each axis.
         shape: the shape of the output.
     """
@@ -113,11 +116,20 @@ def transposed(
     calls, itemsize = list(given.calls), call.operand("output").type.dtype.itemsize
     given = FirstFactor(calls=(), argument=given.argument, padded=given.padded, rows=given.rows)
     for first in np.ndindex(*strides):
-        phase = _phase(filter_, image, first, strides, before, shape)
+        phase = _phase(filter_shape[1:-1], image, first, strides, before, shape)
         if not math.prod(phase.counts):
             continue
-        positions, taps = batches * math.prod(phase.counts), math.prod(phase.weights.shape[1:-1])
+        positions, taps = batches * math.prod(phase.counts), math.prod(axis.taps for axis in phase.axes)
         width = width_of(scope, positions, channels)
+        stored = (1, channels, taps, depth)
+        constant = _constant_weights(call, phase, filter_shape, filter_)
+        weights: BoundConstant | BoundTemporary
+        if constant is None:
+            moved, moving = _weights_of_phase(call, kind, phase, filter_shape)
+            packing, weights = factors.packed_filter(call, "filter", kind, stored, width, moved=moved)
+            calls += [moving, *packing]
+        else:
+            weights = factors.packed(kind, constant.reshape(stored), call, width)
         result = BoundTemporary(size_bytes=itemsize * positions * channels)
         sums = SumsOfProducts(
             kind=kind,
@@ -126,8 +138,8 @@ def transposed(
             taps=taps,
             depth=depth,
             given=given,
-            weights=factors.packed(kind, phase.weights.reshape(1, channels, taps, depth), call, width),
-            epilogue=epilogue_of(scope, call, kind, phase.weights.shape, phase.weights, width),
+            weights=weights,
+            epilogue=epilogue_of(scope, call, kind, (channels, taps, depth), constant, width),
             table=window_table(scope, batches, phase.axes, given.padded),
             batches=Batches.single(channels),
         )
@@ -154,7 +166,7 @@ def transposed(
 
 
 def _phase(
-    filter_: Array,
+    kernel: Sequence[int],
     image: Sequence[int],
     first: Sequence[int],
     strides: Sequence[int],
@@ -164,7 +176,8 @@ def _phase(
     """Returns the convolution whose results are every `strides`-th position of an output.
 
     Args:
-        filter_, strides, before, shape: see `transposed`.
+        kernel: the taps along each axis.
+        strides, before, shape: see `transposed`.
         image: the lengths of the input's axes.
         first: the first of these positions.
     """
@@ -172,20 +185,62 @@ def _phase(
     for axis, start in enumerate(first):
         stride, cut = strides[axis], before[axis]
         # An output at o is reached from (o + cut - tap) / stride.
-        taps = range((start + cut) % stride, filter_.shape[1 + axis], stride)
+        taps = range((start + cut) % stride, kernel[axis], stride)
         count = len(range(start, shape[1 + axis], stride))
         if taps:
             head = (start + cut - taps[-1]) // stride
         else:
             # One tap, whose places are all before the image, where zeros are read.
             taps, head, has_weights = range(1), -count, False
-        taken.append(slice(taps.start, taps.stop, taps.step))
+        taken.append(taps[::-1])
         counts.append(count)
         axes.append(WindowAxis(image[axis], count, len(taps), 1, 1, -head))
-    weights = filter_[:, *taken]
-    # From the last tap to the first.
-    weights = np.flip(weights, tuple(range(1, weights.ndim - 1))) if has_weights else np.zeros_like(weights)
-    return _Phase(weights=weights, axes=tuple(axes), counts=tuple(counts))
+    return _Phase(taps=tuple(taken) if has_weights else None, axes=tuple(axes), counts=tuple(counts))
+
+
+def _constant_weights(call: Call, phase: _Phase, shape: Shape, filter_: Array | None) -> Array | None:
+    """Returns the weights of a phase; None if they are not constant.
+
+    Args:
+        call: the operation.
+        phase: the phase.
+        shape, filter_: see `transposed`.
+    """
+    if phase.taps is None:
+        lengths = (shape[0], *(axis.taps for axis in phase.axes), shape[-1])
+        return np.zeros(lengths, call.operand("filter").type.dtype if filter_ is None else filter_.dtype)
+    if filter_ is None:
+        return None
+    slices = (slice(taps[-1], taps[0] + 1, -taps.step) for taps in phase.taps)
+    return np.flip(filter_[:, *slices], tuple(range(1, filter_.ndim - 1)))
+
+
+def _weights_of_phase(
+    call: Call, kind: Products, phase: _Phase, shape: Shape
+) -> tuple[BoundTemporary, BoundCall]:
+    """Returns memory for the variable weights of a phase, and the call that writes it.
+
+    Args:
+        call: the operation.
+        kind: the kind of the products.
+        phase: the phase, which has weights.
+        shape: the shape of all weights.
+    """
+    if not kind.is_float or phase.taps is None:
+        raise NotBound("the weights are quantised variables")
+    lengths, steps = (shape[0], *map(len, phase.taps), shape[-1]), strides_of(shape)
+    moved = BoundTemporary(size_bytes=4 * math.prod(lengths))
+    pairs = list(zip(phase.taps, steps[1:-1], strict=True))
+    move = StridedMove(
+        output=moved,
+        given=call.index("filter"),
+        itemsize=4,
+        shape=lengths,
+        output_strides=strides_of(lengths),
+        strides=(steps[0], *(taps.step * step for taps, step in pairs), 1),
+        start=sum(taps[0] * step for taps, step in pairs),
+    )
+    return moved, moving_call(move)
 
 
 def bind_depthwise(scope: BindingScope, call: Call) -> list[BoundCall]:

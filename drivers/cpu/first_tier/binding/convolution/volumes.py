@@ -46,7 +46,8 @@ def bind_transposed_convolution_3d(scope: BindingScope, call: Call) -> list[Boun
     if any(each != 1 for each in convolution_3d.steps(call, "dilation")):
         raise NotBound("taps are dilated")
     strides = convolution_3d.steps(call, "stride")
-    return transposed(scope, call, np.moveaxis(filter_, 3, 0), strides, heads, shape)
+    weights = np.moveaxis(filter_, 3, 0)
+    return transposed(scope, call, weights.shape, weights, strides, heads, shape)
 
 
 BINDINGS: Final[Mapping[OperationType, Bind]] = {

@@ -319,16 +319,31 @@ def test_groups_of_channels(target: str, kinds: tuple[nd.OperandType, nd.Operand
     ("kernel", "strides"), [((3, 3), (2, 2)), ((2, 4), (1, 2)), ((5, 3), (3, 1)), ((2, 1), (3, 2))]
 )
 def test_transposed_convolutions(target: str, kinds: Any, kernel: Any, strides: Any) -> None:
+    check(_transposed(kinds, kernel, strides, are_weights_inputs=False), target, threads=2)
+    if kinds[0] is FLOAT:
+        check(_transposed(kinds, kernel, strides, are_weights_inputs=True), target, threads=2)
+
+
+def test_quantised_weights_that_are_inputs_have_no_transposed_kernel() -> None:
+    model = _transposed((SIGNED, SIGNED), (3, 3), (2, 2), are_weights_inputs=True)
+    assert isinstance(prepared(model, TARGETS_HERE[0]), ReferenceModel)
+
+
+def _transposed(kinds: Any, kernel: Any, strides: Any, *, are_weights_inputs: bool) -> nd.Model:
     # Steps that are longer than the kernel leave outputs without weights.
     build = LayerBuilder(0)
     given = build.given(kinds[0], (2, 4, 5, 9))
     weights = build.weights(kinds[0], kinds[1], (7, *kernel, 9), 0)
+    variables = [given]
+    if are_weights_inputs:
+        weights[0] = build.operand(kinds[1], (7, *kernel, 9), **_scale(kinds[0], 0.005, 0))
+        variables.append(weights[0])
     lengths = [n * stride for n, stride in zip((4, 5), strides, strict=True)]
     output = build.operand(kinds[0], (2, *lengths, 7), **_scale(kinds[0], 0.4, 3))
     shape = build.constant(INT32, np.array([2, *lengths, 7], np.int32))
     layout = build.scalar(False, nd.OperandType.BOOL)
     inputs = [given, *weights, shape, *map(build.scalar, (1, strides[1], strides[0], 0)), layout]
-    check(build.model(nd.OperationType.TRANSPOSE_CONV_2D, inputs, output, [given]), target, threads=2)
+    return build.model(nd.OperationType.TRANSPOSE_CONV_2D, inputs, output, variables)
 
 
 @pytest.mark.parametrize("kinds", TYPES, ids=lambda kinds: "-".join(each.name for each in kinds))

@@ -84,7 +84,7 @@ def one_hot(kind: nd.OperandType, index: nd.OperandType, axis: int) -> nd.Model:
 
 
 @pytest.mark.parametrize("target", TARGETS_HERE)
-@pytest.mark.parametrize("kind", [FLOAT, INT32, BOOL], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", [FLOAT, INT32, BOOL, SIGNED], ids=lambda kind: kind.name)
 def test_marked_places(target: str, kind: nd.OperandType) -> None:
     indices = np.random.default_rng(3).integers(-1, 6, (3, 20))
     values = [np.array([value], kind.dtype) for value in (1, 0)]
