@@ -34,6 +34,10 @@ _MIN_IN_PLACE_FRACTION = 0.25
 #: Shortest run of a value with other readers, which then read it with gaps.
 _MIN_SHARED_RUN_BYTES = 64
 _MAX_PARTS = 64
+#: Number of parts above which each is copied by a kernel of its own, since a kernel that selects
+#: among them takes longer; fewer if the runs are as wide as vectors.
+_MANY_PARTS = 16
+_MANY_WIDE_PARTS = 15
 
 
 def concat_in_place(graph: FusedGraph, stores_runs: Callable[[Kernel], bool]) -> FusedGraph:
@@ -141,7 +145,7 @@ class _InPlaceConcat:
             and self._can_store(kernel, concat, part, value, is_read=value in read)
         }
         elements = sum(math.prod(part.shape) for part in stored)
-        if elements < _MIN_IN_PLACE_FRACTION * output.count:
+        if elements < _MIN_IN_PLACE_FRACTION * output.count and not _has_many_parts(concat, size):
             return
         if len(stored) < len(concat.slices) and output.size_bytes < _MIN_COPIED_RESULT_BYTES:
             return
@@ -224,6 +228,17 @@ class _InPlaceConcat:
         """Returns the resulting graph."""
         kernels = tuple(kernel for each in self._kernels.values() for kernel in each)
         return replace(self._graph, kernels=kernels, aliases=self._aliases, starts=self._starts)
+
+
+def _has_many_parts(concat: _Concatenation, size: int) -> bool:
+    """Returns True if kernels for the parts are faster than one that selects among them.
+
+    Args:
+        concat: the parts.
+        size: bytes of an element.
+    """
+    is_wide = min(map(concat.run, concat.slices)) * size >= _MIN_SHARED_RUN_BYTES
+    return len(concat.slices) > (_MANY_WIDE_PARTS if is_wide else _MANY_PARTS)
 
 
 def _part_kernel(kernel: Kernel, part: _ConcatSlice) -> Kernel:

@@ -102,6 +102,16 @@ def test_other_readers_load_from_the_result() -> None:
     assert set(found.aliases.values()) == {whole}
 
 
+@pytest.mark.parametrize(
+    ("parts", "columns", "kernels"), [(17, 4, 17), (16, 4, 1), (16, 16, 16), (15, 16, 1)]
+)
+def test_many_parts_are_copied_one_by_one(parts: int, columns: int, kernels: int) -> None:
+    builder = GraphBuilder()
+    copied = [builder.input(80, columns) for _ in range(parts)]
+    found, _ = checked(builder.finish(concatenated(builder, copied, axis=1)))
+    assert len(found.kernels) == kernels
+
+
 def test_parts_may_be_computed() -> None:
     builder = GraphBuilder()
     source, part = builder.input(80, 64), product(builder, 80, 48)
