@@ -198,6 +198,33 @@ class Instructions:
         lines.append(f"  br label %{stem}.after")
         lines.append(f"{stem}.after:")
 
+    def replaced(self, condition: str, kind: str, value: str, compute: Callable[[], str]) -> str:
+        """Returns a value, or what is computed instead under a condition (i1) that is rare.
+
+        Args:
+            condition: the condition.
+            kind: the type of the value.
+            value: the value.
+            compute: writes instructions, and returns what is taken in the place of the value.
+        """
+        stem = self.new_name()[1:]
+        scope = _Scope(self._scopes[-1].depth + 1, is_certain=False)
+        self._scopes.append(scope)
+        other = compute()
+        self._scopes.pop()
+        self._scopes[-1].lines += [
+            f"  br label %{stem}.before",
+            f"{stem}.before:",
+            f"  br i1 {condition}, label %{stem}.then, label %{stem}.after",
+            f"{stem}.then:",
+            *scope.lines,
+            f"  br label %{stem}.last",
+            f"{stem}.last:",
+            f"  br label %{stem}.after",
+            f"{stem}.after:",
+        ]
+        return self.fresh(f"phi {kind} [ {value}, %{stem}.before ], [ {other}, %{stem}.last ]")
+
     @contextmanager
     def loop(
         self,

@@ -38,7 +38,7 @@ _BYTE_NS = 0.02
 #: Cost of a gather, in instructions.
 _GATHER_STEPS = 16
 #: Instructions of `byte_quotient` for each register of floats.
-_QUOTIENT_STEPS = 8
+_QUOTIENT_STEPS = 6
 #: Cost of a horizontal reduction of a vector, in instructions; and of one that passes NaN on.
 _HORIZONTAL_STEPS, _EXTREME_STEPS = 5, 8
 #: Elements with at most this many instructions are computed in several registers at once, to hide

@@ -1,9 +1,13 @@
 """Quantises floats to bytes on x86, in words instead of numbers of 32 bits as soon as possible.
 
 With h + l the doubled inverse of the divisor c in two parts, d = x·h + x·l is almost always 2x / c
-correctly rounded. Its whole part is packed to a word w. Then 2w + (0, or -1 if that is negative) +
-2 shifted right by two is the nearest integer, with ties away from zero. Packing turns NaN to the
-lowest word, which doubled is 0.
+correctly rounded. Its whole part is packed to a word w, with saturation. Then the upper half of
+w · (2^15 + 2), rounded by one instruction as (w · (2^14 + 1) + 2^14) / 2^15, is the nearest
+integer to w / 2, with ties away from zero: the second addend is too small to matter, except that
+it decides ties. Limits are those of packing.
+
+NaN and quotients beyond 32 bits become the lowest word. A vector that has one is computed again
+from limited numbers, and there a word that is doubled turns NaN to 0.
 """
 
 from functools import lru_cache
@@ -30,6 +34,8 @@ _REGISTER_BYTES = (32, 64)
 _PACKED_BYTES = 16
 #: Results are below this, so that they fit in words when they are multiplied by 4.
 _MAX_INTEGER = 4096
+#: The lowest word, and half of what words are multiplied by before their upper half is taken.
+_LOWEST, _HALF_WORD = -(1 << 15), 1 << 14
 
 
 class ByteQuotient(Struct, frozen=True, kw_only=True):
@@ -76,23 +82,47 @@ def has_byte_quotients(v: Vector) -> bool:
 
 def byte_quotient(v: Vector, of: ByteQuotient, x: str) -> str:
     """Computes a byte quotient in the lanes of at least two registers of floats, as i8."""
-    x = clamped(v, of.quotient, x)
+    words = _words(v, of, x)
+    lanes = Vector(v.code, v.target, 2 * _float_lanes(v))
+    least = words[0]
+    for each in words[1:]:
+        least = lanes.call("llvm.smin", "i16", least, each)
+    is_rare = lanes.any_lane(lanes.compare("eq", "i16", least, lanes.number("i16", _LOWEST)))
+    found = _bytes(v, of, [_rounded(lanes, of, each, packs=len(words) > 1) for each in words])
+
+    def limited() -> str:
+        # A new name, so that nothing of this is computed before the condition.
+        x_again = v.code.fresh(f"freeze {v.type('float')} {x}")
+        again = _words(v, of, clamped(v, of.quotient, x_again))
+        return _bytes(v, of, [_rounded_number(lanes, of, each) for each in again])
+
+    return v.code.replaced(is_rare, v.type("i8"), found, limited)
+
+
+def _words(v: Vector, of: ByteQuotient, x: str) -> list[str]:
+    """Returns the whole parts of doubled quotients, in registers of words."""
     high, low = _doubled_inverse(of.quotient.divisor)
-    doubled = v.fma("float", x, v.number("float", high), v.binary("fmul", "float", x, v.number("float", low)))
+    small = v.binary("fmul", "float", x, v.number("float", low))
+    doubled = v.fma("float", x, v.number("float", high), small)
     floats = _float_lanes(v)
     whole = [_truncated(v, floats, part) for part in v.parts("float", doubled, floats)]
-    words = [
+    return [
         _packed(v, "packssdw", "i32", floats, *pair) for pair in zip(whole[::2], whole[1::2], strict=True)
     ]
-    lanes = Vector(v.code, v.target, 2 * floats)
-    rounded = [_rounded(lanes, of.offset, each) for each in words]
-    if len(rounded) == 1:
-        # All are bytes already.
-        return _ordered(v, lanes.cast("trunc", "i16", rounded[0], "i8"), 2 * floats, 2)
+
+
+def _bytes(v: Vector, of: ByteQuotient, words: list[str]) -> str:
+    """Returns registers of words as bytes, limited to their type, in the order of the lanes."""
+    floats = _float_lanes(v)
+    if len(words) == 1:
+        # All are in the range of bytes already.
+        return _ordered(
+            v, Vector(v.code, v.target, 2 * floats).cast("trunc", "i16", words[0], "i8"), 2 * floats, 2
+        )
     pack = "packsswb" if of.type is Scalar.INT8 else "packuswb"
     bytes_ = [
         _ordered(v, _packed(v, pack, "i16", 2 * floats, *pair), 4 * floats, 4)
-        for pair in zip(rounded[::2], rounded[1::2], strict=True)
+        for pair in zip(words[::2], words[1::2], strict=True)
     ]
     return v.joined("i8", bytes_)
 
@@ -119,12 +149,28 @@ def _packed(v: Vector, name: str, element: str, lanes: int, first: str, second: 
     return _called(v, full, f"<{2 * lanes} x {half}>", (kind, first), (kind, second))
 
 
-def _rounded(words: Vector, offset: int, doubled: str) -> str:
-    """Rounds halves of words to the nearest integers, and adds an integer."""
+def _rounded(words: Vector, of: ByteQuotient, doubled: str, *, packs: bool) -> str:
+    """Rounds halves of words to the nearest integers, adds an integer, and limits the sums."""
+    kind = words.type("i16")
+    is_short = words.target.vector_bytes == _REGISTER_BYTES[0]
+    name = "avx2.pmul.hr.sw" if is_short else "avx512.pmul.hr.sw.512"
+    factor = words.number("i16", _HALF_WORD + 1)
+    total = _called(words, name, kind, (kind, doubled), (kind, factor))
+    total = words.binary("add", "i16", total, words.number("i16", of.offset))
+    low, high = (int(each) + of.offset for each in (of.quotient.low, of.quotient.high))
+    info = np.iinfo(of.type.dtype.name)
+    if packs and (low, high) == (info.min, info.max):
+        return total
+    total = words.call("llvm.smax", "i16", total, words.number("i16", low))
+    return words.call("llvm.smin", "i16", total, words.number("i16", high))
+
+
+def _rounded_number(words: Vector, of: ByteQuotient, doubled: str) -> str:
+    """Rounds halves of words that are limited, and adds an integer; the lowest word becomes 0."""
     doubled = words.binary("shl", "i16", doubled, words.number("i16", 1))
     sign = words.binary("ashr", "i16", doubled, words.number("i16", 15))
     total = words.binary("add", "i16", doubled, sign)
-    total = words.binary("add", "i16", total, words.number("i16", 4 * offset + 2))
+    total = words.binary("add", "i16", total, words.number("i16", 4 * of.offset + 2))
     return words.binary("ashr", "i16", total, words.number("i16", 2))
 
 

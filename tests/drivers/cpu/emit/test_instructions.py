@@ -30,6 +30,21 @@ def test_a_load_stays_inside_its_condition() -> None:
     assert text.index(f"{added} = ") < text.index("br i1 %c") < text.index(f"{loaded} = ")
 
 
+def test_what_replaces_a_value_is_computed_under_its_condition() -> None:
+    code = Instructions(("%a", "%c"))
+    usual = code.value("add i64 %a, 1")
+    found = code.replaced("%c", "i64", usual, lambda: code.fresh("sdiv i64 %a, 3"))
+    after = code.value(f"add i64 {found}, 7")
+    lines = [each.strip() for each in code.lines]
+    (divided,) = [n for n, each in enumerate(lines) if "sdiv" in each]
+    branch = next(n for n, each in enumerate(lines) if each.startswith("br i1 %c"))
+    choice = next(n for n, each in enumerate(lines) if each.startswith(f"{found} = phi i64"))
+    assert branch < divided < choice < lines.index(f"{after} = add i64 {found}, 7")
+    # Nothing precedes the choice in its block.
+    assert lines[choice - 1].endswith(":")
+    assert usual in lines[choice]
+
+
 def test_unknown_names_prevent_hoisting() -> None:
     code = Instructions(("%a",))
     with code.loop("0", "10"):
