@@ -32,6 +32,10 @@ from neurald.hal.model.operation_type import OperationType
 from neurald.hal.operations.machinery.call import Array, Call, Shape
 from neurald.hal.operations.machinery.layout import is_nchw
 
+#: Number of channels of integers up to which those of a depthwise convolution are the groups of
+#: another one.
+_FEW_GROUPS: Final = 4
+
 
 def _expect_nhwc(call: Call) -> None:
     if is_nchw(call):
@@ -244,13 +248,21 @@ def _weights_of_phase(
 
 
 def bind_depthwise(scope: BindingScope, call: Call) -> list[BoundCall]:
-    """Binds DEPTHWISE_CONV_2D; inputs with several outputs are repeated before."""
+    """Binds DEPTHWISE_CONV_2D; inputs with several outputs are repeated before.
+
+    Few channels with several outputs each are the groups of a convolution.
+    """
     _expect_nhwc(call)
     from neurald.hal.operations.convolution import depthwise_convolution
 
     window, shape = depthwise_convolution.geometry(call)
     filter_, weights_shape = scope.value(call.index("filter")), call.shape("filter")
     channels, taps = weights_shape[3], math.prod(weights_shape[1:3])
+    few = 1 if kind_of(call).is_float else _FEW_GROUPS
+    if filter_ is not None and channels > call.shape("input")[3] <= few:
+        axes = axes_of(window, call.shape("input")[1:3])
+        moved = np.ascontiguousarray(np.moveaxis(filter_, 3, 0)).reshape(-1, *weights_shape[1:3], 1)
+        return windowed(scope, call, moved.shape, moved, axes, math.prod(shape[:3]), asymmetric=True)
     kind, lanes = kind_of(call), scope.tiles.lanes
     images, height, width, depth = call.shape("input")
     padded, positions = -(-channels // lanes) * lanes, math.prod(shape[:3])

@@ -258,6 +258,8 @@ def windowed(
     filter_: Array | None,
     axes: tuple[WindowAxis, ...],
     positions: int,
+    *,
+    asymmetric: bool = False,
 ) -> list[BoundCall]:
     """Binds a convolution along any axes.
 
@@ -268,14 +270,18 @@ def windowed(
         filter_: the weights; None if they are a variable input, which has this shape.
         axes: the axes of the window.
         positions: the number of positions of all images.
+        asymmetric: True if images that are quantised always get a zero point.
     """
     kind = kind_of(call)
+    whole = call.shape("input")[-1]
+    if filter_ is not None:
+        filter_ = _with_joined_groups(scope, call, kind, filter_, whole // shape[-1])
+        shape = filter_.shape
+    elif whole != shape[-1] and shape[-1] % 2 and not kind.is_float:
+        raise NotBound("groups of variable weights have an odd number of channels")
     channels, *kernel, depth = shape
     taps, images = math.prod(kernel), call.shape("input")[0]
-    whole = call.shape("input")[-1]
     groups, own = whole // depth, channels // (whole // depth)
-    if groups > 1 and (depth % 2 and not kind.is_float):
-        raise NotBound("groups have an odd number of channels")
     # Images get a zero point if the weights have different scales.
     scales = set(scales_of(call.operand("filter"), np.float32).tolist()) if kind is Products.HYBRID else ()
     given = source(
@@ -284,8 +290,11 @@ def windowed(
         whole,
         row_length=count_of(call, "input") // images,
         repeats=positions // images,
-        asymmetric=len(scales) > 1,
+        asymmetric=asymmetric or len(scales) > 1,
     )
+    between = depth
+    if groups > 1 and depth % 2 and not kind.is_float:
+        given, between = _with_even_groups(given, count_of(call, "input") // whole, groups, depth)
     width = width_of(scope, positions, own)
     epilogue = epilogue_of(scope, call, kind, shape, filter_, width, groups=groups)
     calls: list[BoundCall] = []
@@ -302,7 +311,7 @@ def windowed(
         weights = factors.packed(kind, filter_.reshape(groups, own, taps, depth), call, width)
     panels, terms = -(-own // width), depth if kind.is_float else -(-depth // 2)
     offsets = tuple(
-        (group * depth, group * panels * taps * terms * width, group * own, group * panels * width, 0)
+        (group * between, group * panels * taps * terms * width, group * own, group * panels * width, 0)
         for group in range(groups)
     )
     sums = SumsOfProducts(
@@ -318,6 +327,61 @@ def windowed(
         batches=Batches(offsets=offsets, stride=channels),
     )
     return [*calls, *bind_sums(scope, sums, call.index("output"))]
+
+
+def _with_joined_groups(
+    scope: BindingScope, call: Call, kind: Products, filter_: Array, groups: int
+) -> Array:
+    """Returns weights of fewer groups, which have zeros where groups were apart.
+
+    Channels that share a vector are computed at a time, whatever their groups are. Floats keep
+    their groups, since products of zeros with infinite numbers are no zeros.
+
+    Args:
+        scope: the scope of the operation.
+        call: the operation.
+        kind: the kind of the products.
+        filter_: the weights as they are stored, (channels, taps along each axis, depth).
+        groups: the groups of their channels.
+    """
+    channels, *kernel, depth = filter_.shape
+    own = channels // groups
+    most = 1 if kind.is_float else scope.tiles.lanes // own
+    joined = max((each for each in range(1, min(groups, most) + 1) if groups % each == 0), default=1)
+    if joined == 1:
+        return filter_
+    zero_point = call.operand("filter").zero_point if kind is Products.INT else 0
+    parts = filter_.reshape(groups // joined, joined, own, math.prod(kernel), depth)
+    wide = np.full((*parts.shape[:-1], joined, depth), zero_point, filter_.dtype)
+    for number in range(joined):
+        wide[:, number, :, :, number] = parts[:, number]
+    return wide.reshape(channels, *kernel, joined * depth)
+
+
+def _with_even_groups(given: FirstFactor, pixels: int, groups: int, depth: int) -> tuple[FirstFactor, int]:
+    """Returns an input of 16-bit integers whose groups begin at even places, and their distance.
+
+    Args:
+        given: the input.
+        pixels: the number of its pixels.
+        groups: the groups of a pixel.
+        depth: the elements of a group, an odd number.
+    """
+    between = depth + 1
+    result = BoundTemporary(size_bytes=2 * pixels * groups * between)
+    # What is behind a group is multiplied by 0.
+    copy = moving_call(
+        StridedMove(
+            output=result,
+            given=given.argument,
+            itemsize=2,
+            shape=(pixels, groups, depth),
+            output_strides=(groups * between, between, 1),
+            strides=(given.padded, depth, 1),
+        )
+    )
+    moved = FirstFactor(calls=(*given.calls, copy), argument=result, padded=groups * between, rows=given.rows)
+    return moved, between
 
 
 def _can_join_taps(axis: WindowAxis, depth: int) -> bool:

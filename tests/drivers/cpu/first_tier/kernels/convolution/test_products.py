@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.cpu.first_tier import TARGETS_HERE, prepared
+from support.cpu.first_tier import TARGETS_HERE, prepared, results
 from support.cpu.layers import (
     FLOAT,
     INT32,
@@ -303,13 +303,20 @@ def test_convolutions_that_quantise_images(target: str, is_depthwise: bool) -> N
 
 @pytest.mark.parametrize("target", TARGETS_HERE)
 @pytest.mark.parametrize("kinds", TYPES, ids=lambda kinds: "-".join(each.name for each in kinds))
-def test_groups_of_channels(target: str, kinds: tuple[nd.OperandType, nd.OperandType]) -> None:
+@pytest.mark.parametrize(
+    ("depth", "own", "channels"),
+    [(12, 4, 21), (12, 3, 12), (9, 3, 9), (15, 3, 100), (35, 1, 70), (24, 1, 24)],
+)
+def test_groups_of_channels(
+    target: str, kinds: tuple[nd.OperandType, nd.OperandType], depth: int, own: int, channels: int
+) -> None:
     build = LayerBuilder(0)
-    given = build.given(kinds[0], (2, 5, 6, 12))
-    weights = build.weights(*kinds, (21, 3, 3, 4), 0)
-    output = build.operand(kinds[0], (2, 5, 6, 21), **_scale(kinds[0], 0.4, 3))
+    given = build.given(kinds[0], (2, 5, 6, depth))
+    weights = build.weights(*kinds, (channels, 3, 3, own), 0)
+    output = build.operand(kinds[0], (2, 5, 6, channels), **_scale(kinds[0], 0.4, 3))
     layout = build.scalar(False, nd.OperandType.BOOL)
-    inputs = [given, *weights, *map(build.scalar, (1, 1, 1, 3, 0)), layout]
+    groups = depth // own
+    inputs = [given, *weights, *map(build.scalar, (1, 1, 1, groups, 0)), layout]
     check(build.model(nd.OperationType.GROUPED_CONV_2D, inputs, output, [given]), target, threads=2)
 
 
@@ -346,13 +353,34 @@ def _transposed(kinds: Any, kernel: Any, strides: Any, *, are_weights_inputs: bo
     return build.model(nd.OperationType.TRANSPOSE_CONV_2D, inputs, output, variables)
 
 
-@pytest.mark.parametrize("kinds", TYPES, ids=lambda kinds: "-".join(each.name for each in kinds))
-def test_channels_with_several_depthwise_outputs(kinds: tuple[nd.OperandType, nd.OperandType]) -> None:
+@pytest.mark.parametrize("groups", [True, False])
+def test_infinite_numbers_stay_in_their_channels(groups: bool) -> None:
     build = LayerBuilder(0)
-    given = build.given(kinds[0], (1, 5, 6, 5))
-    weights = build.weights(*kinds, (1, 3, 3, 15), 3)
-    output = build.operand(kinds[0], (1, 5, 6, 15), **_scale(kinds[0], 0.4, 3))
-    inputs = [given, *weights, *map(build.scalar, (1, 1, 1, 3, 0))]
+    given = build.given(FLOAT, (1, 4, 4, 4))
+    weights = build.weights(FLOAT, FLOAT, (8, 3, 3, 1) if groups else (1, 3, 3, 8), 0 if groups else 3)
+    output = build.operand(FLOAT, (1, 4, 4, 8))
+    last = (1, 1, 1, 4, 0) if groups else (1, 1, 1, 2, 0)
+    layout = [build.scalar(False, nd.OperandType.BOOL)] if groups else []
+    name = "GROUPED_CONV_2D" if groups else "DEPTHWISE_CONV_2D"
+    inputs = [given, *weights, *map(build.scalar, last), *layout]
+    model = build.model(nd.OperationType[name], inputs, output, [given])
+    array = np.ones((1, 4, 4, 4), np.float32)
+    array[..., 1] = np.inf
+    (found,) = results(prepared(model), model, [array])
+    assert np.isfinite(found[..., [0, 1, 4, 5, 6, 7]]).all()
+    assert not np.isfinite(found[..., 2:4]).any()
+
+
+@pytest.mark.parametrize("kinds", TYPES, ids=lambda kinds: "-".join(each.name for each in kinds))
+@pytest.mark.parametrize(("depth", "times"), [(5, 3), (1, 16), (1, 37), (2, 8), (3, 1), (3, 5), (4, 20)])
+def test_channels_with_several_depthwise_outputs(
+    kinds: tuple[nd.OperandType, nd.OperandType], depth: int, times: int
+) -> None:
+    build = LayerBuilder(0)
+    given = build.given(kinds[0], (2, 5, 6, depth))
+    weights = build.weights(*kinds, (1, 3, 3, depth * times), 3)
+    output = build.operand(kinds[0], (2, 5, 6, depth * times), **_scale(kinds[0], 0.4, 3))
+    inputs = [given, *weights, *map(build.scalar, (1, 1, 1, times, 0))]
     model = build.model(nd.OperationType.DEPTHWISE_CONV_2D, inputs, output, [given])
     for target in TARGETS_HERE:
         check(model, target)
