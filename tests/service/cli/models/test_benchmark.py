@@ -156,8 +156,8 @@ def test_percentiles() -> None:
         ("--priority", "none", "low, medium or high is expected"),
         ("--clients", "", "--clients is ''; numbers from 1 to 256 are expected"),
         ("--clients", "x", "--clients is 'x'; numbers from 1 to 256 are expected"),
-        ("--delay", "inf", "less than or equal to 3600"),
-        ("--frequency", "inf", "less than or equal to 1000000"),
+        ("--delay", "inf", "3600"),
+        ("--frequency", "inf", "1000000"),
     ],
 )
 def test_wrong_values_of_options(option: str, value: str, message: str) -> None:
